@@ -41,6 +41,7 @@ from shared import head, in_process, parser_of, row, spread, write
 from lingraft.evaluation import words
 from lingraft.evaluation.records import word_metrics
 from lingraft.evaluation.scorer import Scorer
+from lingraft.files import write_json
 from lingraft.models.source import load_model
 from lingraft.pipeline import stages
 from lingraft.pipeline.completing import complete
@@ -49,7 +50,7 @@ from lingraft.pipeline.stages import Context
 from lingraft.pretrained.load import quiet_transformers
 from lingraft.recipe import Budget, Masking, Validation
 from lingraft.recipe.methods import recipe_from
-from lingraft.rundir import Run, read_json, write_json
+from lingraft.rundir import Run, read_json
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.loop import run_phase

@@ -23,9 +23,9 @@ from studies.drawing import Figure
 from studies.metrics import BITS
 from studies.rows import CurveRow, latest
 
+from lingraft.files import write_text
 from lingraft.report import numbers
 from lingraft.report.table import BEST, TableCell, markdown, row, table
-from lingraft.rundir import write_text
 from lingraft.stats import Resampling
 
 if TYPE_CHECKING:

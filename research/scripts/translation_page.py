@@ -21,9 +21,10 @@ import archive
 import numpy as np
 from studies.drawing import Figure
 
+from lingraft.files import write_text
 from lingraft.report import numbers
 from lingraft.report.table import TableCell, markdown, row, table
-from lingraft.rundir import read_json, write_text
+from lingraft.rundir import read_json
 from lingraft.stats import Resampling
 from lingraft.tasks.translation_metrics import SCORERS
 

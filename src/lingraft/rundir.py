@@ -20,19 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from lingraft.errors import DataError, reading
-from lingraft.files import (
-    begins_with as begins_with,
-    check_free as check_free,
-    clear_temporary as clear_temporary,
-    json_line as json_line,
-    remove as remove,
-    removed_on_failure as removed_on_failure,
-    replacing as replacing,
-    write_json as write_json,
-    write_rows as write_rows,
-    write_text as write_text,
-    writing as writing,
-)
+from lingraft.files import remove, removed_on_failure, write_json, write_rows, write_text
 from lingraft.processes import is_locked_now, lock_file
 
 if TYPE_CHECKING:

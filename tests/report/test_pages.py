@@ -18,6 +18,7 @@ from outlines import outline
 from snapshots import check, check_page
 
 from lingraft.cli import app as cli
+from lingraft.files import write_json
 from lingraft.recipe import decoding
 from lingraft.report import card
 from lingraft.report.page import Folded, PageText, after_run, page
@@ -25,7 +26,6 @@ from lingraft.report.pages import corpus as corpus_page, run as run_page
 from lingraft.report.table import Column, TableCell, row, table
 from lingraft.report.tables import compare
 from lingraft.report.variants import labelled
-from lingraft.rundir import write_json
 
 EVIL = "<script>alert(1)</script>"
 

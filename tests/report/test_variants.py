@@ -12,10 +12,11 @@ import shutil
 import pytest
 
 from lingraft.errors import DataError
+from lingraft.files import json_line
 from lingraft.report import row, variants
 from lingraft.report.pages import sections
 from lingraft.report.row import Score
-from lingraft.rundir import Run, json_line
+from lingraft.rundir import Run
 
 
 def test_models_are_the_run_then_the_recipe_s_baselines_and_no_others_on_disk(build, tmp_path):

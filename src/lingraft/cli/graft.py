@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lingraft.cli import options as ask, parsing
+from lingraft.files import check_free
 from lingraft.recipe import Recipe
 from lingraft.report import next_step
-from lingraft.rundir import check_free
 
 if TYPE_CHECKING:
     from lingraft.pipeline.grafted import GraftReport

@@ -11,7 +11,7 @@ import numpy as np
 from lingraft.corpus.cleaning import clean, duplicates, scripts
 from lingraft.corpus.readers.lines import batched
 from lingraft.errors import DataError, writing
-from lingraft.rundir import replacing
+from lingraft.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lingraft import errors, log, rundir
+from lingraft import errors, files, log
 from lingraft.crosslingual import alignment, layers
 from lingraft.crosslingual.by_layer import WHOLE, write_report
 from lingraft.errors import RecipeError
@@ -177,7 +177,7 @@ def _linked(model: Model, gold: GoldSet, out: Path, asked: Linking) -> Step:
                 for own, of_layer in zip(lines, aligned or [()] * len(lines), strict=True):
                     own.append(alignment.pharaoh(of_layer) + "\n")
             for layer, own in zip(wanted, lines, strict=True):
-                rundir.write_text(folder / _file(layer), "".join(own))
+                files.write_text(folder / _file(layer), "".join(own))
     if too_long := step.result()["too_long"]:
         logger.warning(
             "%s: %d of %d sentence pairs have more tokens than the model reads; they have no "

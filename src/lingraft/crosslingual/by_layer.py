@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lingraft.files import write_text
 from lingraft.report import numbers
 from lingraft.report.figure import Figure, Series
 from lingraft.report.row import RESULTS, write
 from lingraft.report.scored import percent, replicates, shared_blocks
 from lingraft.report.table import BEST, Column, TableCell, markdown, row, table
-from lingraft.rundir import write_text
 from lingraft.stats import FEWEST_BLOCKS, Resampling, interval
 
 if TYPE_CHECKING:

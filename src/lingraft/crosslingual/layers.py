@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.errors import DataError, RecipeError, reading
+from lingraft.files import writing
 from lingraft.pretrained.checkpoints import folder_of, weights_fingerprint
-from lingraft.rundir import Run, Step, checkpoint_digests, fingerprint, writing
+from lingraft.rundir import Run, Step, checkpoint_digests, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,11 +17,12 @@ import numpy as np
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.crosslingual import layers
+from lingraft.files import write_text
 from lingraft.log import progress
 from lingraft.report import numbers
 from lingraft.report.row import RESULTS, Score, Value, write
 from lingraft.report.table import Column, row, table
-from lingraft.rundir import FORMAT, Step, fingerprint, write_text
+from lingraft.rundir import FORMAT, Step, fingerprint
 from lingraft.tasks.sentences import pair_f1
 
 if TYPE_CHECKING:

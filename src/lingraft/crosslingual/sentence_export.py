@@ -18,14 +18,14 @@ from transformers import AutoModel
 from lingraft.crosslingual.encoder import LONGEST, encoder_config
 from lingraft.crosslingual.layers import check_layer, fingerprint_of
 from lingraft.errors import DataError, UnsupportedModelError
-from lingraft.files import use_umask
+from lingraft.files import check_free, removed_on_failure, use_umask, write_json, writing
 from lingraft.models import modules as added
 from lingraft.models.export import finish_config
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_model, longest_text
 from lingraft.pretrained.tokenizers import check_rows, check_saved, load_tokenizer
 from lingraft.report.row import RESULTS, read
-from lingraft.rundir import Step, check_free, removed_on_failure, write_json, writing
+from lingraft.rundir import Step
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError
-from lingraft.files import check_target
+from lingraft.files import check_target, write_text
 from lingraft.finetuning import score_tables
 from lingraft.finetuning.compared import collect
 from lingraft.finetuning.outcomes import metric_name
@@ -18,7 +18,7 @@ from lingraft.report import numbers
 from lingraft.report.page import Folded, Heading, page, section
 from lingraft.report.scored import gains, percent
 from lingraft.report.table import Column, TableCell, row, table
-from lingraft.rundir import Step, write_text
+from lingraft.rundir import Step
 from lingraft.stats import FEWEST_BLOCKS, Difference, Resampling
 from lingraft.tasks.metrics import SIMILAR
 from lingraft.tasks.span_metrics import shown_tags

@@ -13,6 +13,7 @@ from huggingface_hub import snapshot_download
 from safetensors.torch import load_file, save_file
 
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.files import writing
 from lingraft.finetuning import head_settings, plugged
 from lingraft.finetuning.coders.common import InputShape
 from lingraft.finetuning.coders.parsing import ParseCoder, Parser
@@ -35,7 +36,6 @@ from lingraft.pretrained.load import (
 )
 from lingraft.pretrained.tokenizers import load_tokenizer
 from lingraft.recipe import catalogue
-from lingraft.rundir import writing
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:

@@ -24,9 +24,10 @@ from pydantic import BaseModel, ConfigDict
 
 from lingraft.errors import DataError, reading
 from lingraft.evaluation.records import BLOCKS
+from lingraft.files import begins_with, write_rows
 from lingraft.report.row import RESULTS, Blocks, Score, Value, read, write
 from lingraft.report.scored import jackknife
-from lingraft.rundir import begins_with, digest, read_json, write_record, write_rows
+from lingraft.rundir import digest, read_json, write_record
 from lingraft.tasks import TASKS, examples as saved
 from lingraft.tasks.decoding import decode, task_of
 from lingraft.tasks.examples import Example, align, document

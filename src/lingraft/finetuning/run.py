@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import TrainingError
+from lingraft.files import clear_temporary, write_text
 from lingraft.finetuning import data as task_data, heads, outcomes, partners, source_parts
 from lingraft.finetuning.outcomes import Outcome, SplitScores
 from lingraft.finetuning.problem import Finetuning, SelectionSplit
@@ -22,7 +23,7 @@ from lingraft.recipe import Hardware
 from lingraft.report.card import card, languages_in_metadata
 from lingraft.report.page import PageText
 from lingraft.report.table import table
-from lingraft.rundir import Run, clear_temporary, write_text
+from lingraft.rundir import Run
 from lingraft.tasks import examples as saved
 from lingraft.tasks.splits import TRAIN
 from lingraft.tasks.translation_metrics import signatures

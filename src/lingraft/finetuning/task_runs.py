@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lingraft.files import clear_temporary
 from lingraft.finetuning import data as task_data, head_settings, heads, partners, plugged, transfer
 from lingraft.finetuning.outcomes import split_in
 from lingraft.finetuning.recipe import tasks_of
 from lingraft.pretrained.checkpoints import weights_fingerprint
 from lingraft.pretrained.load import load_config
-from lingraft.rundir import FORMAT, Run, Step, clear_temporary, digest, fingerprint
+from lingraft.rundir import FORMAT, Run, Step, digest, fingerprint
 from lingraft.tasks.splits import DEV
 from lingraft.training.checkpoint import last_step
 

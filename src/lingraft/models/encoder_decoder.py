@@ -23,6 +23,7 @@ import torch
 from transformers import EncoderDecoderConfig, EncoderDecoderModel, GenerationConfig
 
 from lingraft.errors import RecipeError, UnsupportedModelError
+from lingraft.files import check_free, removed_on_failure, writing
 from lingraft.models import cross_attention, damage, export
 from lingraft.models.families import FAMILIES
 from lingraft.models.graft import build
@@ -32,7 +33,6 @@ from lingraft.models.rows import batches_by_length, padded
 from lingraft.models.source import load_model as load_source
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_config, longest_text
-from lingraft.rundir import check_free, removed_on_failure, writing
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.files import state_of, wrapped
 from lingraft.tokenizer.vocabulary import Vocabulary

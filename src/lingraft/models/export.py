@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.files import writing
 from lingraft.models import loading
 from lingraft.models.families import FAMILIES, family_of, older
 from lingraft.models.families.record import BOTH_ENDS, KINDS
 from lingraft.models.graft import is_tied
 from lingraft.pretrained import checkpoints
 from lingraft.pretrained.tokenizers import check_saved
-from lingraft.rundir import writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,11 +15,12 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers.utils import GENERATION_CONFIG_NAME
 
+from lingraft.files import write_json
 from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.families.record import KINDS
 from lingraft.models.modules import MODULES, owner_of, owners_of
 from lingraft.pretrained.load import find_file, load_config, load_model, one_line
-from lingraft.rundir import read_json, write_json
+from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

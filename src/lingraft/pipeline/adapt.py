@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from lingraft.callbacks import Callback
+from lingraft.files import write_text
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import config_of, load_model
@@ -22,7 +23,7 @@ from lingraft.recipe.methods import as_written, read_recipe, time_budget
 from lingraft.report import card, row
 from lingraft.report.pages import run as run_page, sections
 from lingraft.report.variants import labelled, scores
-from lingraft.rundir import FORMAT, Run, fingerprint, write_text
+from lingraft.rundir import FORMAT, Run, fingerprint
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.training.machine import accelerator_for, environment, note_environment
 

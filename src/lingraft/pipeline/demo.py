@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError
+from lingraft.files import check_free, removed_on_failure
 from lingraft.recipe import catalogue
 from lingraft.recipe.decoding import load
 from lingraft.recipe.methods import recipe_from
-from lingraft.rundir import check_free, removed_on_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,6 +11,7 @@ from lingraft.corpus.inputs import texts
 from lingraft.corpus.streams import folder_of, read_lines
 from lingraft.evaluation import intrinsic, likelihood, records, samples, words
 from lingraft.evaluation.scorer import Scorer
+from lingraft.files import write_text
 from lingraft.models.families import family_of
 from lingraft.models.source import load_model
 from lingraft.pipeline import causal_evaluation, stages
@@ -18,7 +19,7 @@ from lingraft.pipeline.model_kinds import denoising
 from lingraft.pipeline.phase_data import nonempty
 from lingraft.pretrained.load import load_config, quiet_transformers
 from lingraft.recipe import Masking
-from lingraft.rundir import FORMAT, fingerprint, write_text
+from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tokenizer import documents, files as tokenizer_files
 from lingraft.tokenizer.shards import Tokens
 from lingraft.training.objectives.common import TokenIds

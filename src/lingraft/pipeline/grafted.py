@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.files import write_json
 from lingraft.models.embeddings.common import Initialised, Provenance
 from lingraft.recipe.base import ROWS
-from lingraft.rundir import read_json, write_json
+from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

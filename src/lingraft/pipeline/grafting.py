@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from lingraft.files import write_json
 from lingraft.models import damage, export, parts, source
 from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.embeddings.common import Initialised, Inputs, Material, Pretrained
@@ -20,7 +21,6 @@ from lingraft.models.graft import Entry, VocabularyTensors, is_tied, rebuild
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack, wanted_by
 from lingraft.pipeline.grafted import KEPT, GraftReport, keep_rows, same_pieces
-from lingraft.rundir import write_json
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
 from lingraft.errors import RecipeError
+from lingraft.files import removed_on_failure
 from lingraft.models import export
 from lingraft.models.embeddings import INITIALIZERS
 from lingraft.pipeline import preflight, stages
@@ -21,7 +22,7 @@ from lingraft.recipe.base import learns_vectors
 from lingraft.recipe.decoding import assignments, decode, override
 from lingraft.recipe.defaults import vocabulary_for
 from lingraft.recipe.streams import named_texts
-from lingraft.rundir import Run, removed_on_failure
+from lingraft.rundir import Run
 from lingraft.tokenizer import files as tokenizer_files
 
 if TYPE_CHECKING:

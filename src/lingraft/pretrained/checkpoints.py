@@ -13,8 +13,8 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import DataError, UnsupportedModelError
-from lingraft.files import path_of, use_umask
-from lingraft.rundir import checkpoint_digests, digest, read_json, write_json
+from lingraft.files import path_of, use_umask, write_json
+from lingraft.rundir import checkpoint_digests, digest, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from lingraft.errors import DataError
-from lingraft.rundir import json_line, write_text
+from lingraft.files import json_line, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft import log, processes
 from lingraft.errors import LingraftError, RecipeError, explain
+from lingraft.files import write_text
 from lingraft.report.row import RESULTS
-from lingraft.rundir import DONE, SHARED_STAGES, Run, Step, fingerprint, read_json, write_text
+from lingraft.rundir import DONE, SHARED_STAGES, Run, Step, fingerprint, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lingraft.errors import RecipeError
-from lingraft.files import check_target
+from lingraft.files import check_target, write_text
 from lingraft.recipe.decoding import checked, load
 from lingraft.report import numbers, page as writer
 from lingraft.report.figure import Figure, Series
 from lingraft.report.page import Folded, PageText, section
 from lingraft.report.row import RESULTS
 from lingraft.report.table import BEST, TableCell, row, table
-from lingraft.rundir import write_text
 from lingraft.stats import Resampling
 from lingraft.study import analysis, runner
 from lingraft.study.analysis import BITS, BYTES, CURVE, LOSS, METRICS, PERPLEXITY, UNIGRAMS

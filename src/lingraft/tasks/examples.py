@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from pydantic import TypeAdapter
 
 from lingraft.errors import DataError
-from lingraft.rundir import write_text
+from lingraft.files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

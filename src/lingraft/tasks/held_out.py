@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lingraft.errors import DataError, RecipeError, writing
-from lingraft.files import path_of
-from lingraft.rundir import write_text
+from lingraft.files import path_of, write_text
 from lingraft.tasks import GROUPS, RETRIEVAL_GROUPS, RETRIEVALS, TASKS, Retrieval, find, sentences
 from lingraft.tasks.decoding import task_in
 from lingraft.tasks.splits import TRAIN, read_split

@@ -31,9 +31,10 @@ from transformers import PreTrainedTokenizerFast
 
 from lingraft.corpus.cleaning.clean import INVISIBLE_CHARACTERS
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.files import write_json, writing
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.tokenizers import load_tokenizer
-from lingraft.rundir import read_json, write_json, writing
+from lingraft.rundir import read_json
 from lingraft.tokenizer.algorithms import check_size, train_model
 from lingraft.tokenizer.frame import ROLES, Frame, default_frame, frame_of
 from lingraft.tokenizer.merges import Sample

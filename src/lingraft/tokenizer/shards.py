@@ -22,8 +22,9 @@ from transformers import PreTrainedTokenizerFast
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.errors import DataError, reading
+from lingraft.files import write_json
 from lingraft.log import progress
-from lingraft.rundir import read_json, write_json
+from lingraft.rundir import read_json
 from lingraft.tokenizer.files import plain_backend
 from lingraft.tokenizer.frame import special_ids
 

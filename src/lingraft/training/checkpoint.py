@@ -26,8 +26,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from lingraft.errors import DataError, is_memory_full
+from lingraft.files import removed_on_failure, write_json, writing
 from lingraft.pretrained import checkpoints
-from lingraft.rundir import read_json, removed_on_failure, write_json, writing
+from lingraft.rundir import read_json
 from lingraft.training import sharding
 from lingraft.training.beside import Writer
 

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 from accelerate import DistributedDataParallelKwargs
 
 from lingraft.errors import TrainingError
+from lingraft.files import json_line
 from lingraft.log import progress
-from lingraft.rundir import fingerprint, json_line
+from lingraft.rundir import fingerprint
 from lingraft.training import beside, checkpoint, sharding
 from lingraft.training.data import Position
 from lingraft.training.machine import LossScale, compile_layers

@@ -18,7 +18,7 @@ from lingraft.corpus.cleaning.clean import REASONS
 from lingraft.corpus.cleaning.duplicates import BANDS
 from lingraft.corpus.cleaning.steps import mostly_lost
 from lingraft.corpus.split import SplitBounds, bounds
-from lingraft.rundir import replacing
+from lingraft.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,7 +26,7 @@ from lingraft.corpus.readers.lines import EMPTY, SAMPLES, Counts, portions
 from lingraft.corpus.result import PLACES, Notices
 from lingraft.corpus.split import SPLITS, Split, position
 from lingraft.errors import writing
-from lingraft.rundir import replacing, write_json
+from lingraft.files import replacing, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,8 +19,8 @@ from lingraft.corpus.readers.layout import TextLayout, TextSource
 from lingraft.corpus.readers.wiki.dump import spans as dump_spans
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
-from lingraft.files import path_of
-from lingraft.rundir import FORMAT, fingerprint, write_text
+from lingraft.files import path_of, write_text
+from lingraft.rundir import FORMAT, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,7 +16,7 @@ import torch
 from torch.nn.functional import embedding_bag
 
 from lingraft.errors import RecipeError, UnsupportedModelError
-from lingraft.rundir import write_text
+from lingraft.files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

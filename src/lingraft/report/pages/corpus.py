@@ -8,13 +8,14 @@ import tomli_w
 
 from lingraft.corpus.readers.documents import FINISHED
 from lingraft.errors import writing
+from lingraft.files import write_text
 from lingraft.report import numbers
 from lingraft.report.next_step import NextStep, command
 from lingraft.report.page import Folded, Heading, PageText, page, section
 from lingraft.report.pages import sections
 from lingraft.report.pages.sections import by_count
 from lingraft.report.table import table
-from lingraft.rundir import read_json, write_text
+from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

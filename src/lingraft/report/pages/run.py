@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lingraft.files import write_text
 from lingraft.recipe import PARTS, decoding
 from lingraft.recipe.base import described
 from lingraft.report import figure, numbers, tables, verdict
@@ -11,7 +12,6 @@ from lingraft.report.page import Folded, Heading, PageText, after_run, page, sec
 from lingraft.report.pages import sections
 from lingraft.report.table import Column, Table, table
 from lingraft.report.variants import kind_of
-from lingraft.rundir import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
