@@ -115,7 +115,7 @@ def stock_generation(model: PreTrainedModel) -> Iterator[None]:
         model.generation_config = own
 
 
-def _settings(
+def generation_settings(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, **more: Any
 ) -> GenerationConfig:
     """Return settings with only the checkpoint's special tokens; no id without a piece."""
@@ -175,8 +175,10 @@ def continuations(
     tokens, eos = min(tokens, max(1, longest // 2)), tokenizer.eos_token_id
     shared = {"max_new_tokens": tokens, "eos_token_id": eos}
     modes = {
-        "greedy": _settings(model, tokenizer, do_sample=False, **shared),
-        "drawn": _settings(model, tokenizer, do_sample=True, top_p=TOP_P, top_k=0, **shared),
+        "greedy": generation_settings(model, tokenizer, do_sample=False, **shared),
+        "drawn": generation_settings(
+            model, tokenizer, do_sample=True, top_p=TOP_P, top_k=0, **shared
+        ),
     }
     start = before(tokenizer)
     texts = [text for text, _ in begun]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lingraft import processes
 from lingraft.corpus import inputs as text_inputs, streams
 from lingraft.corpus.cleaning import scripts
+from lingraft.corpus.readers.columns import HUB_PREFIX
 from lingraft.devices import device_for
 from lingraft.errors import RecipeError
 from lingraft.models.families import family_of
@@ -251,7 +252,7 @@ def _text(texts: Iterable[Stream]) -> tuple[float, bool, list[str]]:
         written = [scripts.of_language(code, own, warn=False) for code in stream.languages]
         latin = all(names == ("Latn",) for names in written)
         characters += text_inputs.unpacked_bytes(files) / BYTES_A_CHARACTER[latin]
-        unknown += [file["name"] for file in files if file.get("bytes") is None]
+        unknown += [file["name"] for file in files if file["name"].startswith(HUB_PREFIX)]
         all_latin = all_latin and latin
     if not unknown:
         return characters, all_latin, []

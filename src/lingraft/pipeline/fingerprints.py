@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
+from lingraft.corpus.readers.columns import MODEL_PREFIX, model_parts
 from lingraft.corpus.readers.documents import ending
 from lingraft.files import path_of
 from lingraft.pretrained.checkpoints import folder_of
@@ -23,7 +24,10 @@ def corpus_fingerprint(recipe: Recipe) -> str:
         text.corpus.identify_language or any(".xml" in name for name in text.corpus.text)
         for text in recipe.texts
     )
-    marks = [FORMAT["read"]] if is_read else []
+    marks: list[Any] = [FORMAT["read"]] if is_read else []
+    names = (name for text in recipe.texts for name in text.corpus.text)
+    writers = [model_parts(name)[0] for name in names if name.startswith(MODEL_PREFIX)]
+    marks += [checkpoint_digests(path) for path in map(folder_of, writers) if path]
     return fingerprint(FORMAT["corpus"], *marks, *streams.inputs(recipe))
 
 

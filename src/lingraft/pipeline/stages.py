@@ -18,6 +18,7 @@ from lingraft.callbacks import Callback
 from lingraft.corpus import streams
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.evaluation.written import with_written
 from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
@@ -104,7 +105,10 @@ def corpus(context: Context) -> str:
     if stage.is_done(stage_fingerprint):
         return stage_fingerprint
     with stage.building(stage_fingerprint) as (folder, result):
-        result.update(streams.prepare(recipe, folder), contents=stage_fingerprint)
+        seed = context.seed_for("written text")
+        texts = tuple(with_written(stream, folder, seed) for stream in recipe.streams)
+        files = recipe.model_copy(update={"streams": texts})
+        result.update(streams.prepare(files, folder), contents=stage_fingerprint)
         for stream in recipe.texts:
             splits = result.get("streams", {}).get(stream.name, result)["splits"]
             needed = ("valid", "test") if recipe.phases else ("test",)

@@ -26,7 +26,8 @@ class Corpus(Section):
     text: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     """Files (.txt .jsonl .csv .parquet, MediaWiki dumps .xml, .html .warc .wet; all but .parquet
     also with .gz .xz .bz2), directories of these, Hub datasets
-    (hub:NAME[:CONFIG][@REVISION][#SPLIT]), or one corpus of `lingraft data clean`."""
+    (hub:NAME[:CONFIG][@REVISION][#SPLIT]), or one corpus of `lingraft data clean`. In one of
+    several streams also model:NAME[#TOKENS], text that a model writes itself, to be replayed."""
     text_column: str = "text"
     """The field that holds the text in .jsonl, .csv, .parquet and Hub datasets; "a.b" is the field
     b inside a."""

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from lingraft.corpus.readers.layout import Row, TextSource
     from lingraft.corpus.readers.lines import Counts
 
-HUB_PREFIX = "hub:"
+HUB_PREFIX, MODEL_PREFIX = "hub:", "model:"
+WRITTEN = 30_000
+"""Tokens that a model writes where nobody says how many."""
 NO_TEXT_FIELD, NOT_WHERE = "no text field", "not what corpus.where asks for"
 PARQUET_BATCH_ROWS = 256
 FIRST_ROWS = 1_000
@@ -50,6 +52,24 @@ def hub_parts(text: str) -> tuple[str, str | None, str | None, str]:
             "revision behind an @ and a split behind a #, if any"
         )
     return name, config or None, revision or None, split or "train"
+
+
+def model_parts(text: str) -> tuple[str, int]:
+    """Return the model that writes a text, and how many tokens.
+
+    Args:
+        text: model:NAME[#TOKENS].
+
+    Raises:
+        DataError: no model, or no number.
+    """
+    name, hash_sign, tokens = text.removeprefix(MODEL_PREFIX).partition("#")
+    if not name or (hash_sign and not (tokens.isdecimal() and int(tokens))):
+        raise DataError(
+            f"{text}: name the model, for example model:FacebookAI/roberta-base#100000, and how "
+            f"many tokens it writes behind the #, if not {WRITTEN:,}"
+        )
+    return name, int(tokens or WRITTEN)
 
 
 def value_of(row: Mapping[str, Any], name: str) -> Any:

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lingraft import optional
 from lingraft.corpus.readers import layout, markup
-from lingraft.corpus.readers.columns import HUB_PREFIX, ROWS, hub_parts, read_rows
+from lingraft.corpus.readers.columns import (
+    HUB_PREFIX,
+    MODEL_PREFIX,
+    ROWS,
+    hub_parts,
+    model_parts,
+    read_rows,
+)
 from lingraft.corpus.readers.layout import Row, TextSource
 from lingraft.corpus.readers.lines import (
     COMPRESSED,
@@ -73,7 +80,7 @@ def resolve(texts: Iterable[str | Path]) -> list[TextSource]:
 
     Args:
         texts: files, directories (read recursively, sorted; hidden and unknown files are skipped)
-            or 'hub:NAME[:CONFIG][@REVISION][#SPLIT]'.
+            or 'hub:NAME[:CONFIG][@REVISION][#SPLIT]', or 'model:NAME[#TOKENS]'.
 
     Raises:
         DataError: nothing of that name, an unknown suffix, a directory without text, or a package
@@ -92,6 +99,9 @@ def resolve(texts: Iterable[str | Path]) -> list[TextSource]:
 def _resolve_one(name: str) -> list[TextSource]:
     if name.startswith(HUB_PREFIX):
         hub_parts(name)
+        return [TextSource(name, None)]
+    if name.startswith(MODEL_PREFIX):
+        model_parts(name)
         return [TextSource(name, None)]
     path = path_of(name)
     if path.is_dir():
@@ -165,6 +175,8 @@ def read(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterato
     Raises:
         DataError: the source cannot be read, is cut short, or holds no text where it should.
     """
+    if source.format == "model":
+        raise DataError(f"{source.name}: models write text for `lingraft adapt` alone; give files")
     if section.where and source.format not in ROWS:
         raise DataError(f"{source.name}: has no fields that corpus.where could ask for")
     reader = read_rows if source.path is None else FORMATS[source.format]

@@ -238,8 +238,8 @@ class TextSource:
 
     @property
     def format(self) -> str:
-        """Return the suffix without the compression's, or 'hub'."""
-        return kind(self.path) if self.path is not None else "hub"
+        """Return the suffix without the compression's, or 'hub' or 'model'."""
+        return kind(self.path) if self.path is not None else self.name.partition(":")[0]
 
     @property
     def is_beginning(self) -> bool:
