@@ -106,8 +106,8 @@ def show(run: Run) -> None:
     compared = tables.compare(models)
     main = models[0]
     parsing.show(tables.for_terminal(compared))
-    if kept := sections.kept_table(models):
-        parsing.show(kept)
+    for shown in filter(None, (sections.kept_table(models), sections.answers_table(models))):
+        parsing.show(shown)
     if text := verdict_of_streams(models[0].label, compared_streams(models)):
         parsing.line(text)
     took = "nothing trained"

@@ -15,6 +15,7 @@ from transformers import GenerationConfig
 from lingraft.models.rows import padded
 from lingraft.recipe.run import SAMPLE_TOKENS, SAMPLES_AT_ONCE
 from lingraft.tokenizer.documents import before
+from lingraft.tokenizer.frame import special_ids
 from lingraft.tokenizer.state import BYTE_OF
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ BROKEN = "\N{REPLACEMENT CHARACTER}"
 SHORTEST, LONGEST = 8, 40
 CHARACTERS = 100
 """Length of the beginning of a document."""
+PROMPTS, ANSWER_TOKENS = 200, 128
+"""Prompts that are answered, and tokens of an answer, at most."""
+PLAIN = {"skip_special_tokens": True}
 TOP_P = 0.9
 """Share of the probability that a drawn continuation keeps to (Holtzman et al. 2020)."""
 
@@ -171,7 +175,6 @@ def continuations(
         For each `beginning`, `greedy`, `drawn` (top-p 0.9, temperature 1) and `written`, what the
         author wrote there, as many characters as the longer continuation.
     """
-    generate: Any = model.generate
     tokens, eos = min(tokens, max(1, longest // 2)), tokenizer.eos_token_id
     shared = {"max_new_tokens": tokens, "eos_token_id": eos}
     modes = {
@@ -186,22 +189,78 @@ def continuations(
     room = max(1, longest - tokens - len(start))
     prompts = [[*start, *ids[-room:]] for ids in encoded]
     rows: list[dict[str, str]] = []
-    devices = [model.device] if model.device.type == "cuda" else []
-    with stock_generation(model):
-        for first in range(0, len(begun), SAMPLES_AT_ONCE):
-            some = slice(first, first + SAMPLES_AT_ONCE)
-            turned, pad = [ids[::-1] for ids in prompts[some]], modes["greedy"].pad_token_id
-            ids_BT, mask_BT = (side.flip(1).to(model.device) for side in padded(turned, pad))
-            inputs = {"input_ids": ids_BT, "attention_mask": mask_BT.long()}
-            written: dict[str, list[str]] = {}
-            for mode, settings in modes.items():
-                with torch.random.fork_rng(devices=devices):
-                    torch.manual_seed(seed + first)
-                    output_BT = generate(**inputs, generation_config=settings)
-                new_BT = output_BT[:, ids_BT.shape[1] :]
-                written[mode] = tokenizer.batch_decode(new_BT, skip_special_tokens=True)
-            for number, (text, behind) in enumerate(begun[some]):
-                row = {mode: found[number] for mode, found in written.items()}
-                most = max(map(len, row.values()))
-                rows.append({"beginning": text} | row | {"written": behind[:most]})
+    written = {
+        mode: tokenizer.batch_decode(_go_on(model, prompts, settings, seed), **PLAIN)
+        for mode, settings in modes.items()
+    }
+    for number, (text, behind) in enumerate(begun):
+        row = {mode: found[number] for mode, found in written.items()}
+        most = max(map(len, row.values()))
+        rows.append({"beginning": text} | row | {"written": behind[:most]})
     return rows
+
+
+def _go_on(
+    model: PreTrainedModel, prompts: Sequence[list[int]], settings: GenerationConfig, seed: int = 0
+) -> list[list[int]]:
+    """Return the ids that a model writes behind each of the prompts; the seed is of what is drawn.
+
+    What a prompt gets depends on those that are gone on with together with it.
+    """
+    generate: Any = model.generate
+    devices = [model.device] if model.device.type == "cuda" else []
+    written: list[list[int]] = []
+    with stock_generation(model):
+        for first in range(0, len(prompts), SAMPLES_AT_ONCE):
+            turned = [ids[::-1] for ids in prompts[first : first + SAMPLES_AT_ONCE]]
+            sides = padded(turned, int(settings.pad_token_id or 0))
+            ids_BT, mask_BT = (side.flip(1).to(model.device) for side in sides)
+            inputs = {"input_ids": ids_BT, "attention_mask": mask_BT.long()}
+            with torch.random.fork_rng(devices=devices):
+                torch.manual_seed(seed + first)
+                output_BT = generate(**inputs, generation_config=settings)
+            written += output_BT[:, ids_BT.shape[1] :].tolist()
+    return written
+
+
+@torch.no_grad()
+def answers(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    prompts: Sequence[str],
+    longest: int,
+) -> dict[str, Any]:
+    """Answer prompts in the tokenizer's chat template, with the likeliest token each time.
+
+    Args:
+        model: a causal model.
+        tokenizer: of the model, with a chat template.
+        prompts: what users say.
+        longest: tokens that the model reads at once.
+
+    Returns:
+        `prompts`, how many there are; the shares that `stopped` within `ANSWER_TOKENS`, and that
+        are in `form`: some text, no other special token, and the end of a turn.
+    """
+    user = [{"role": "user", "content": prompt} for prompt in prompts]
+    asked: list[Any] = [
+        tokenizer.apply_chat_template([turn], add_generation_prompt=True, return_dict=False)
+        for turn in user
+    ]
+    answered = [*user[:1], {"role": "assistant", "content": "0"}]
+    stored: Any = model.generation_config.eos_token_id
+    ends = {*(stored if isinstance(stored, list) else [stored]), tokenizer.eos_token_id} - {None}
+    turn: Any = tokenizer.apply_chat_template(answered, return_dict=False)
+    tokens = min(ANSWER_TOKENS, max(1, longest // 2))
+    settings = generation_settings(
+        model, tokenizer, do_sample=False, max_new_tokens=tokens, eos_token_id=sorted(ends)
+    )
+    room, special = longest - tokens, special_ids(tokenizer)
+    stopped = in_form = 0
+    for ids in _go_on(model, [prompt[-room:] for prompt in asked], settings):
+        end = next((place for place, token in enumerate(ids) if token in ends), None)
+        if end is not None:
+            stopped += 1
+            in_form += ids[end] in turn and end > 0 and special.isdisjoint(ids[:end])
+    number = max(1, len(prompts))
+    return {"prompts": len(prompts), "stopped": stopped / number, "form": in_form / number}

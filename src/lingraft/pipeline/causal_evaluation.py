@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lingraft.corpus.inputs import lines_of
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.lines import Counts, without_holes
 from lingraft.errors import DataError
@@ -128,6 +130,13 @@ def score_kept_and_sample(
         title = Path(path).name
         result.setdefault("kept", {})[title] = {key: scores[key] for key in ("text", "likelihood")}
         result["blocks"][f"kept/{title}"] = scores["blocks"]["likelihood"]
+    if section.prompts:
+        lines = list(islice(lines_of([section.prompts]), samples.PROMPTS))
+        if not (lines and model.tokenizer.chat_template):
+            lack = "the tokenizer has no chat template" if lines else "holds no prompt"
+            raise DataError(f"evaluation.prompts: {section.prompts}: {lack}; leave it out")
+        asked = (model.scorer.model, model.tokenizer, lines, model.context)
+        result["chat"] = {"text": fingerprint(lines)} | samples.answers(*asked)
     if section.samples:
         result["generated"] = samples.continuations(
             model.scorer.model,

@@ -38,8 +38,9 @@ def evaluation_fingerprint(recipe: Recipe, trained: str) -> str:
     section = recipe.evaluation
     causal = stages.source_family(recipe.source).kind == "causal"
     form = [FORMAT["causal evaluation"]] if causal else []
-    kept = [texts(section.kept)] if section.kept else []
-    anywhere = section.model_copy(update={"kept": ()})
+    asked = [section.prompts] if section.prompts else []
+    kept = [texts(names) for names in (section.kept, asked) if names]
+    anywhere = section.model_copy(update={"kept": (), "prompts": None})
     return fingerprint(FORMAT["evaluation"], trained, anywhere, *kept, *form)
 
 

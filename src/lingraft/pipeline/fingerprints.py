@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
@@ -35,10 +36,11 @@ def source_fingerprint(recipe: Recipe) -> str:
     """Return the fingerprint of the source: of local files, else of its id and revision."""
     if recipe.source.model is None:
         return fingerprint(recipe.source)
-    path = folder_of(recipe.source.model)
+    path, base = folder_of(recipe.source.model), recipe.source.base
     if path is None:
-        return fingerprint(recipe.source.model, recipe.source.revision)
-    return fingerprint(checkpoint_digests(path))
+        return fingerprint(recipe.source.model, recipe.source.revision, *([base] if base else []))
+    bases = [checkpoint_digests(folder_of(base) or Path(base))] if base else []
+    return fingerprint(checkpoint_digests(path), *bases)
 
 
 def named_resources(section: Embeddings) -> dict[str, tuple[str, ...]]:

@@ -26,7 +26,7 @@ from lingraft.models.families.record import KINDS
 from lingraft.models.graft import VocabularyTensors, is_tied
 from lingraft.models.modules import in_folder
 from lingraft.models.parts import translation_layers
-from lingraft.pipeline import phase_data, stages
+from lingraft.pipeline import chat, phase_data, stages
 from lingraft.pipeline.fingerprints import named_files
 from lingraft.pipeline.grafting import assemble, counts_of
 from lingraft.pipeline.model_kinds import for_model_kind
@@ -258,7 +258,9 @@ def check(recipe: Recipe, *, download: bool = False) -> RunPlan:
     name, revision = recipe.source.model, recipe.source.revision
     if download and name is not None and folder_of(name) is None:
         source.load_model(name, revision, device_map="meta")
-    loaded = shapes_of(recipe.source, recipe.tokenizer.vocab_size)
+    loaded, base = shapes_of(recipe.source, recipe.tokenizer.vocab_size), recipe.source.base
+    if loaded is not None and base and (download or folder_of(base) is not None):
+        chat.load_base(recipe.source, loaded, device_map="meta")
     given = recipe.tokenizer.model
     if loaded is None:
         note = (
@@ -277,6 +279,7 @@ def check(recipe: Recipe, *, download: bool = False) -> RunPlan:
 def check_words(recipe: Recipe) -> None:
     """Refuse what contradicts itself, whatever source and text are."""
     phase_data.check_pairs(recipe)
+    chat.check(recipe)
     taught = any(phase.distil for phase in recipe.phases)
     if recipe.source.model is None and (recipe.graft.source_weights != "random" or taught):
         raise RecipeError(
@@ -307,7 +310,8 @@ def _check_text(recipe: Recipe) -> list[dict[str, Any]]:
                 "corpus.valid and corpus.test: a run is watched and scored by text that is held "
                 "out; hold out a share of the documents (corpus.test = 0.02)"
             )
-    kept = [name for name in recipe.evaluation.kept if not name.startswith("hub:")]
+    asked = [name for name in (recipe.evaluation.prompts,) if name]
+    kept = [name for name in (*recipe.evaluation.kept, *asked) if not name.startswith("hub:")]
     for name in (*named_files(recipe.embeddings), *kept):
         if not path_of(name).exists():
             raise DataError(f"{name}: no such file; correct the path, or leave it out")

@@ -47,6 +47,9 @@ class Evaluation(Section):
     kept: Names = ()
     """For a causal model: texts of the source's language, files that took no part in training. The
     model and the source are scored on them: how much of the source's language is left."""
+    prompts: str | None = None
+    """For a causal model with a chat template: a file of prompts (as corpus.text, a line each). The
+    report says, of the model and its source, how many answers end, and end as turns do."""
     seed: int = 0
     """Decides the masks and what samples of text draw; leave it when you change the run's seed, so
     that runs compare."""
@@ -67,6 +70,9 @@ class Source(Section):
     FacebookAI/roberta-base), or a name of `lingraft show models`."""
     revision: str | None = None
     """Branch, tag or commit on the Hub."""
+    base: str | None = None
+    """Of a chat model: the model that it was made of. The base learns the language, and the result
+    gets the difference chat − base, so that it goes on answering."""
     architecture: dict[str, Any] | None = None
     """Instead of a model: a configuration to train from nothing (needs method 'scratch'); must hold
     `model_type`."""
@@ -75,6 +81,8 @@ class Source(Section):
     def _one_of(self) -> Source:
         if (self.model is None) == (self.architecture is None):
             raise ValueError("give either 'model' (a directory or Hub id) or 'architecture'")
+        if self.base is not None and self.model is None:
+            raise ValueError("'base' is of 'model'; leave it out")
         if self.architecture is not None and "model_type" not in self.architecture:
             raise ValueError("'architecture' needs 'model_type', such as \"modernbert\"")
         return self

@@ -255,6 +255,9 @@ def _of_text(evaluation: dict[str, Any]) -> Iterator[Number]:
     for group, ranks in evaluation["pieces"].items():
         for name in ("hits@1", "hits@5", "hits@10", "mean_rank", "median_rank"):
             yield f"{group}/{name}", ranks[name], ranks["positions"], masks
+    if asked := evaluation.get("chat"):
+        for name in ("stopped", "form"):
+            yield f"answers/{name}", asked[name], asked["prompts"], asked["text"]
     for name, result in evaluation.get("kept", {}).items():
         of_text, text = result["likelihood"], result["text"]
         yield f"kept/{name}/bits_per_byte", of_text["bits_per_byte"], of_text["bytes"], text

@@ -24,6 +24,7 @@ import numpy as np
 
 from lingraft.corpus.readers.lines import portions
 from lingraft.corpus.streams import read_lines
+from lingraft.tokenizer.frame import special_ids
 from lingraft.tokenizer.shards import (
     Tokens,
     chunks_of,
@@ -85,6 +86,23 @@ def reader_for(section: recipe.Tokenizer, source_kind: str) -> Callable[[Path], 
     return lines_within if follows else read_lines
 
 
+ENDS = ("<|endoftext|>", "<|end_of_text|>", "<eos>", "</s>")
+"""Ends of a text that base models have."""
+
+
+def end_of_text(tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    """Return the token behind a document, if any: of chat models the base's, not that of a turn."""
+    if tokenizer.eos_token_id is None:
+        return []
+    ids, special = tokenizer.get_vocab(), special_ids(tokenizer)
+    said = [{"role": "user", "content": "0"}, {"role": "assistant", "content": "0"}]
+    turns: Any = tokenizer.chat_template and tokenizer.apply_chat_template(said, return_dict=False)
+    if tokenizer.eos_token_id not in (turns or ()):
+        return [int(tokenizer.eos_token_id)]
+    others = (ids[name] for name in ENDS if ids.get(name) in special - {*turns})
+    return [next(others, int(tokenizer.eos_token_id))]
+
+
 def before(tokenizer: PreTrainedTokenizerFast) -> list[int]:
     """Return the special tokens that the tokenizer puts before a text; mostly one or none."""
     return special_ids_around(tokenizer.backend_tokenizer)[0]
@@ -128,7 +146,7 @@ def encode(
         As `shards.encode`: `sentences` are documents, and `cut` those of more than the context;
         `pieces` is what all of them are read in.
     """
-    end = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
+    end = end_of_text(tokenizer)
     if not end and split.endswith("train"):
         logger.warning("the tokenizer has no eos_token, so the model learns no end to stop at")
     prefix, chunks = before(tokenizer), portions(read(text_path), AT_ONCE, len)

@@ -110,6 +110,7 @@ def quality(models: Sequence[TrainedModel], compared: Comparison) -> list[Part]:
             PageText(f"{HOW_TO_READ[kind]} {LOWER}", "note"),
         ),
         *section("The source's language", sections.kept_table(models), level=3),
+        *section("Answers", sections.answers_table(models), level=3),
         *section(
             "By stream",
             PageText(verdict.verdict_of_streams(main.label, pairs)) if pairs else None,

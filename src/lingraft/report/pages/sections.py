@@ -175,6 +175,19 @@ def kept_table(models: Sequence[TrainedModel]) -> Table | None:
     return table("Source language kept", (*head, "95 % interval"), rows, notes) if rows else None
 
 
+def answers_table(models: Sequence[TrainedModel]) -> Table | None:
+    """Show how a chat model and its source end their answers, on the same prompts."""
+    rows = [
+        row(label, one["prompts"], *(numbers.percent(one[key]) for key in ("stopped", "form")))
+        for model, evaluation in evaluated(models)
+        for label, side in ((SOURCE, evaluation.get("untouched")), (model.label, evaluation))
+        if (one := (side or {}).get("chat"))
+    ]
+    head = (Column("model", "text"), "prompts", "answers that end", "as a turn ends")
+    notes = ("An answer as a turn ends has text, no other special token, and the end of a turn.",)
+    return table("Answers to prompts", head, rows, notes) if rows else None
+
+
 def continuations_shown(models: Sequence[TrainedModel], lang: str) -> list[Part]:
     """Show beginnings of documents with what each model, and its source, writes behind them."""
     sides: dict[str, dict[str, Any]] = {}
