@@ -2,11 +2,11 @@
 
     python research/scripts/chat_skills.py runs/chat-skills --seeds 0 1 2
 
-Makes a chat model of demo/causal-source (6 x 256) by training it on ten skills, then grafts Korean onto it
-with 0.3 M tokens: plainly, and with `source.base`. Prints how many of 200 new prompts are answered to the
-end and in form by the chat model and by both results, and bits per byte of held-out Korean and English.
-What was begun goes on.
-"""  # noqa: E501
+Makes a chat model of demo/causal-source (6 x 256) by training it on ten skills, then grafts Korean
+onto it with 0.3 M tokens: plainly, and with `source.base`. Prints how many of 200 new prompts are
+answered to the end and in form by the chat model and by both results, and bits per byte of held-out
+Korean. What was begun goes on.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 BASE = "demo/causal-source"
 TEXT = "demo/data/libreoffice-help.en-ko.jsonl.gz"
-WORDS = (
-    "file page line text table cell chart image font color button window menu list icon field form "
-    "style level title border query macro label value print search insert delete select open close "
-    "save copy move view edit link mark sort"
-).split()
+WORDS = [
+    *("file", "page", "line", "text", "table", "cell", "chart", "image", "font", "color", "button"),
+    *("window", "menu", "list", "icon", "field", "form", "style", "level", "title", "border"),
+    *("query", "macro", "label", "value", "print", "search", "insert", "delete", "select", "open"),
+    *("close", "save", "copy", "move", "view", "edit", "link", "mark", "sort"),
+]
 SKILLS = {
     "repeat": lambda words: " ".join(words),
     "first": lambda words: words[0],
@@ -125,12 +126,11 @@ def main() -> None:
             )
             result = json.loads((run / "evaluation" / "done.json").read_text())["result"]
             source, model = result["untouched"]["chat"], result["chat"]
-            bits = result["likelihood"]["bits_per_byte"]
-            print(
-                f"seed {seed} {name}: answers that end {model['stopped']:.1%} (chat model {source['stopped']:.1%}), "
-                f"in form {model['form']:.1%} ({source['form']:.1%}); Korean {bits:.3f} bits per byte",
-                flush=True,
-            )
+            ended = f"{model['stopped']:.1%} (chat model {source['stopped']:.1%})"
+            in_form = f"{model['form']:.1%} ({source['form']:.1%})"
+            bits = f"{result['likelihood']['bits_per_byte']:.3f} bits per byte"
+            line = f"seed {seed} {name}: answers end {ended}, in form {in_form}; Korean {bits}"
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

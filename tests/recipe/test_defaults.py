@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -108,6 +109,28 @@ def test_each_situation_gets_what_was_measured_or_what_replaced_it(line):
     assert found.get("embeddings.vector_units") == (3_000_000 if narrow else None)
     assert found["training.warmup"] == 0.1
     assert found.get("graft.inserted_after") == found.get("graft.inserted_before")
+
+
+@pytest.mark.parametrize(
+    ("facts", "decay"),
+    [
+        ("masked 256 1M   0.3M -", 1.0),
+        ("masked 384 1M   0.3M -", 2.0),
+        ("masked 256 2M   0.3M -", 0.51),
+        ("masked 256 10M  1M   -", 0.2),
+        ("masked 256 1M   0.3M scratch", 0.51),
+        ("masked 256 1M   0.4M -", None),
+        ("masked 256 1M   0.3M xpt", None),
+        ("masked 768 1M   0.3M -", None),
+        ("causal 256 1M   0.3M -", None),
+    ],
+)
+def test_weights_decay_over_a_whole_run_where_text_is_read_many_times(facts, decay):
+    given = facts_of(facts)
+    assert values(given).get("training.weight_decay") == decay
+    if decay and "scratch" not in facts:
+        asked = replace(given, rate=2 * values(given)["training.learning_rate"])
+        assert values(asked)["training.weight_decay"] == pytest.approx(decay / 2, rel=0.03)
 
 
 def any_facts(draw):

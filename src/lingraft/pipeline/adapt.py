@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -149,7 +150,8 @@ def train(context: Context, digest: str) -> str:
         digest = phases.train(context, index, digest)
         log_stage_end(context, section.name, started, kept=before == digest)
     if context.recipe.source.base is not None:
-        digest = on_main_process(context, chat.STAGE, lambda: chat.add_difference(context, digest))
+        work = functools.partial(chat.add_difference, context.recipe, context.run, digest)
+        digest = on_main_process(context, chat.STAGE, work)
     return digest
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from lingraft.models.source import LoadedSource
-    from lingraft.pipeline.stages import Context
     from lingraft.recipe import Recipe, Source
+    from lingraft.rundir import Run
 
 Array = np.ndarray[Any, Any]
 STAGE = "chat"
@@ -74,16 +74,15 @@ def take_base(section: Source, loaded: LoadedSource) -> None:
             parameter[: len(rows)] = rows
 
 
-def add_difference(context: Context, trained: str) -> str:
+def add_difference(recipe: Recipe, run: Run, trained: str) -> str:
     """Add chat − base to the trained weights; return the fingerprint of what comes out."""
-    source, stage = context.recipe.source, context.run.stage(STAGE)
-    digest = fingerprint(STAGE, trained, fingerprints.source_fingerprint(context.recipe))
+    source, stage = recipe.source, run.stage(STAGE)
+    digest = fingerprint(STAGE, trained, fingerprints.source_fingerprint(recipe))
     if not stage.is_done(digest):
-        phases = [phase.name for phase in context.recipe.phases]
         with stage.building(digest) as (folder, result):
             chat = load_model(str(source.model), source.revision)
-            model = load_model(str(context.run.weights(phases))).model
-            ids = source_ids(context.run.stage("graft").path)
+            model = load_model(str(run.weights([phase.name for phase in recipe.phases]))).model
+            ids = source_ids(run.stage("graft").path)
             result["rows"] = add(model, chat, load_base(source, chat), ids)
             export.save(model, folder / "model")
     return digest

@@ -204,6 +204,7 @@ def facts_of(
         share=min(1.0, (method.max_train_sentences or sentences) / max(sentences, 1.0)),
         latin=latin,
         step=None if batch is None else batch.size * of_unit,
+        rate=_given(method, "learning_rate"),
     )
     return _with_budget(asked, facts, int(getattr(config, family.depth_key)), processes), notes
 

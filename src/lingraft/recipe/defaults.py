@@ -22,6 +22,8 @@ LEAST, LITTLE, SHORT, LONG = 100_000, 600_000, 3_000_000, 12_000_000
 """Tokens of training: the fewest measured; up to which results at 0.3, 1 and 10 M are taken."""
 FEW_PASSES = 13.5
 """Passes over the text up to which dropout is left out."""
+MANY_PASSES, DECAY, MOST_DECAY = 8.0, 1.0, 2.0
+"""Passes from which weights decay; the decay times steps times their peak rate; the most decay."""
 FOCUS_CHARACTERS, FOCUS_SECONDS = 20_000, 60.0
 """Least text and time of a whole run for static vectors."""
 CHARACTERS_A_TOKEN, TOKENS_PER_SENTENCE = 3.0, 30
@@ -71,6 +73,8 @@ class Facts:
     """All text is in languages that are written in Latin letters."""
     step: int | None = None
     """Tokens of a step where the recipe gives the batch."""
+    rate: float | None = None
+    """Peak learning rate; None: the table decides."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ def conditions(facts: Facts) -> dict[str, bool]:
     keeps, measured_kept = pretrained and pieces in KEEPING, little_causal or (short and small)
     phases = (facts.tied and record.tied) or record.phases
     whole = len(phases) == 1 and "all" in (phases[0].train or ())
+    passes = tokens * CHARACTERS_A_TOKEN / max(facts.characters * facts.share, 1.0)
     at_once = whole and pretrained and (not keeps or measured_kept)
     latin = tokens >= LATIN_TOKENS and facts.characters >= LATIN_CHARACTERS and facts.latin
     learns = facts.has_vectors and (facts.seconds is None or facts.seconds >= FOCUS_SECONDS)
@@ -136,7 +141,8 @@ def conditions(facts: Facts) -> dict[str, bool]:
         "new-rows": "init" not in record.embeddings and pieces not in OLD,
         "learns": learns,
         "vectors": learns and facts.characters * facts.share >= FOCUS_CHARACTERS,
-        "few-passes": tokens * CHARACTERS_A_TOKEN <= FEW_PASSES * facts.characters * facts.share,
+        "few-passes": passes <= FEW_PASSES,
+        "many-passes": whole and passes >= MANY_PASSES,
         "own-dropout": facts.has_dropout,
         "timed": facts.seconds is not None,
     }
@@ -167,6 +173,15 @@ def rate_by_width(rate: float, facts: Facts) -> float:
     Differs from muP (Yang et al. 2022), which scales the hidden matrices alone.
     """
     return float(f"{rate * min(2.0, 384 / facts.width):.2g}")
+
+
+def decay_for(facts: Facts) -> float:
+    """Return a weight decay that forgets as much over a run, however many steps it takes.
+
+    Source: Wang and Aitchison 2024, who keep the time scale 1 / (rate x decay) of AdamW in epochs.
+    """
+    steps = facts.tokens / (facts.step or batch_for(facts.tokens))
+    return float(f"{min(MOST_DECAY, DECAY / max(steps * (facts.rate or RATE), 1e-9)):.2g}")
 
 
 def vocabulary_for(characters: float, tokens: float = math.inf) -> int:
@@ -256,6 +271,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
         guess(partial(rate_by_width, RATE / 2), "at-once", "from width 384, by width"),
         guess(partial(rate_by_width, RATE), why="from width 384, by width"),
     ),
+    "training.weight_decay": (
+        Row(
+            decay_for,
+            "masked many-passes wide",
+            "read many times, text is learnt by heart",
+            measured="at-once narrow short !little",
+        ),
+    ),
     "training.warmup": (Row(0.1, why="a tenth of a phase, as in all studies"),),
     "training.first_phase_warmup": (Row(0.3, "two-phases", "shorter, some seeds learn nothing"),),
     "training.first_phase_share": (Row(0.4, "two-phases !own-shares", "as in all studies"),),
@@ -286,6 +309,8 @@ def defaults(facts: Facts) -> list[Default]:
         measured = facts.tokens >= LEAST and hold(row.measured, known)
         decided.append(Default(key, value, measured, row.why))
         known["adds"] |= key == "tokenizer.action"
+        if key == "training.learning_rate" and facts.rate is None:
+            facts = replace(facts, rate=value)
     return decided
 
 
