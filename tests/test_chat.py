@@ -8,10 +8,10 @@ import tiny_judged
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lingraft.evaluation import samples
+from lingraft.evaluation import samples, written
 from lingraft.pipeline import chat
 from lingraft.rundir import Run
-from lingraft.tokenizer.documents import end_of_text
+from lingraft.tokenizer.documents import encode, end_of_text
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}"
@@ -83,6 +83,31 @@ def test_what_the_base_learns_and_what_the_chat_model_knows_are_added(
     assert tokenizer.chat_template == TEMPLATE
 
 
+def test_a_chat_model_writes_chats_whose_marks_are_tokens(models, tmp_path, monkeypatch):
+    tokenizer = AutoTokenizer.from_pretrained(models[0])
+    asked = []
+
+    def go_on(model, prompts, *_):
+        asked.append(prompts[0])
+        return [tokenizer(f" {'rain' if len(asked) % 2 else 'dog'}")["input_ids"][1:]] * len(
+            prompts
+        )
+
+    monkeypatch.setattr(written, "go_on", go_on)
+    written.write(str(models[0]), 100, tmp_path / "chats.jsonl", 0)
+    chat = [{"role": "user", "content": " rain"}, {"role": "assistant", "content": " dog"}]
+    first, *_ = (tmp_path / "chats.jsonl").read_text("utf-8").splitlines()
+    assert json.loads(first) == {"text": tokenizer.apply_chat_template(chat, tokenize=False)}
+    prompts = [tokenizer.decode(ids) for ids in asked]
+    assert prompts == ["<|im_start|>user\n", f"{prompts[0]} rain<|im_end|><|im_start|>assistant\n"]
+    (tmp_path / "train.txt").write_text(json.loads(first)["text"], "utf-8")
+    for special in (True, False):
+        encode(tokenizer, tmp_path / "train.txt", tmp_path, "train", 64, special=special)
+        ids = np.fromfile(tmp_path / "train.bin", np.uint16).tolist()
+        turns = tokenizer.apply_chat_template(chat, return_dict=False)
+        assert (ids[1:-1] == turns) == special
+
+
 def test_a_base_that_does_not_fit_is_refused(models, tmp_path, korean_text, command, tiny_source):
     other = tiny_judged.model(3)
     other.config.num_hidden_layers = 1
@@ -108,7 +133,7 @@ def test_answers_are_counted_by_how_they_end(models):
         "other": [tokenizer.convert_tokens_to_ids("<|im_start|>"), ids["<|im_end|>"]],
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(samples, "_go_on", lambda *_: written.values())
+        patch.setattr(samples, "go_on", lambda *_: written.values())
         found = samples.answers(model, tokenizer, [*written], 96)
     assert found == {"prompts": 5, "stopped": 0.8, "form": 0.2}
     assert end_of_text(tokenizer) == [ids["</s>"]]

@@ -3,9 +3,9 @@
     python research/scripts/chat_skills.py runs/chat-skills --seeds 0 1 2
 
 Makes a chat model of demo/causal-source (6 x 256) by training it on ten skills, then grafts Korean
-onto it with 0.3 M tokens: plainly, and with `source.base`. Prints how many of 200 new prompts are
-answered to the end and in form by the chat model and by both results, and bits per byte of held-out
-Korean. What was begun goes on.
+onto it with 0.3 M tokens: plainly, with `source.base`, with a tenth of chats that the chat model
+writes itself, and with both. Prints how many of 200 new prompts are answered to the end and in form
+by the chat model and by the results, and bits per byte of held-out Korean. What was begun goes on.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def example(drawn: random.Random) -> tuple[str, str]:
 
 
 def make_chat(folder: Path, steps: int) -> None:
-    """Train the base on the skills; only answers count."""
+    """Train the base on the skills, prompts and answers."""
     if (folder / "config.json").exists():
         return
     torch.manual_seed(0)
@@ -68,14 +68,10 @@ def make_chat(folder: Path, steps: int) -> None:
     for step in range(steps):
         rows, labels = [], []
         for prompt, answer in (example(drawn) for _ in range(32)):
-            asked = [{"role": "user", "content": prompt}]
-            said = [*asked, {"role": "assistant", "content": answer}]
+            said = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
             ids = tokenizer.apply_chat_template(said, return_dict=False)
-            start = len(
-                tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_dict=False)
-            )
             rows.append(torch.tensor(ids))
-            labels.append(torch.tensor([-100] * start + ids[start:]))
+            labels.append(torch.tensor(ids))
         pad = torch.nn.utils.rnn.pad_sequence
         ids = pad(rows, batch_first=True)
         loss = model(input_ids=ids, labels=pad(labels, batch_first=True, padding_value=-100)).loss
@@ -95,6 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--ways", nargs="+", default=["plain", "base", "replay", "both"])
     parser.add_argument("--steps", type=int, default=400, help="steps on the skills")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -102,25 +99,21 @@ def main() -> None:
     drawn, prompts = random.Random(1), given.out / "prompts.txt"
     prompts.write_text("".join(f"{example(drawn)[0]}\n" for _ in range(200)))
     for seed in given.seeds:
-        for name, more in (("plain", []), ("base", [f"source.base={BASE}"])):
+        chat = f"model:{given.out / 'chat'}#20000"
+        replay = ["--text", f"ko={TEXT}", f"en={chat}", "training.replay.en=0.1"]
+        for name, more in (
+            ("plain", ["--text", TEXT, "--lang", "ko"]),
+            ("base", ["--text", TEXT, "--lang", "ko", f"source.base={BASE}"]),
+            ("replay", replay),
+            ("both", [*replay, f"source.base={BASE}"]),
+        ):
+            if name not in given.ways:
+                continue
             run = given.out / f"{name}-{seed}"
-            command = ["adapt", "--source", str(given.out / "chat"), "--text", TEXT, "--lang", "ko"]
-            command += [
-                "--method",
-                "lapt",
-                "--budget",
-                "300ktok",
-                "--out",
-                str(run),
-                f"seed={seed}",
-            ]
-            command += [
-                f"evaluation.prompts={prompts}",
-                "evaluation.samples=0",
-                "corpus.test=0.05",
-                *more,
-            ]
+            command = ["adapt", "--source", str(given.out / "chat"), "--method", "lapt", *more]
+            command += ["--budget", "300ktok", "--out", str(run), f"seed={seed}"]
             command += ["tokenizer.vocab_size=2000", "tokenizer.action=add"]
+            command += [f"evaluation.prompts={prompts}", "evaluation.samples=0"]
             subprocess.run(
                 [sys.executable, "-m", "lingraft", *command], check=True, stdout=subprocess.DEVNULL
             )

@@ -51,21 +51,19 @@ def test_a_masked_model_writes_as_often_as_its_head_says(tmp_path, writer):
     assert (tmp_path / "a").read_bytes() != (tmp_path / "b").read_bytes()
 
 
-def test_a_causal_model_writes_by_its_own_probabilities(tmp_path, monkeypatch):
-    monkeypatch.setattr(written, "LONGEST", 2)  # <s> and one more token
+def test_a_causal_model_writes_by_its_likelier_tokens(tmp_path, monkeypatch):
+    monkeypatch.setattr(written, "LONGEST", 1)
     loaded = load_model(str(tiny_judged.save(tmp_path)))
     tokenizer = load_tokenizer(str(tmp_path))
-    torch.manual_seed(0)
+    tokenizer.batch_decode = lambda ids, **_: [row[0] for row in ids]
     batches = written._documents(loaded, tokenizer, np.random.default_rng(0))
-    found = Counter(tuple(row) for _ in range(60) for row in next(batches))
+    found = np.bincount([one for _ in range(60) for one in next(batches)], minlength=312)
     with torch.no_grad():
         logits = loaded.model(torch.tensor([[tokenizer.bos_token_id]])).logits[0, -1]
-    chances = logits[: len(tokenizer)].softmax(0).numpy()
-    ended = chances[tokenizer.eos_token_id]
-    assert found[()] / found.total() == pytest.approx(ended, abs=0.01)
-    share = np.array([found[i,] for i in range(len(chances))]) / found.total()
-    share[tokenizer.eos_token_id] = ended
-    assert np.abs(share - chances).sum() < 0.2
+    chances, order = logits.softmax(0).sort(descending=True)
+    kept = chances * (chances.cumsum(0) - chances < 0.9)
+    expected = (kept / kept.sum()).numpy()
+    assert np.abs(found[order.numpy()] / found.sum() - expected).sum() < 0.15
 
 
 def test_a_run_reads_what_a_model_wrote_and_knows_its_weights(

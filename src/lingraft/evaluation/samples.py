@@ -190,7 +190,7 @@ def continuations(
     prompts = [[*start, *ids[-room:]] for ids in encoded]
     rows: list[dict[str, str]] = []
     written = {
-        mode: tokenizer.batch_decode(_go_on(model, prompts, settings, seed), **PLAIN)
+        mode: tokenizer.batch_decode(go_on(model, prompts, settings, seed), **PLAIN)
         for mode, settings in modes.items()
     }
     for number, (text, behind) in enumerate(begun):
@@ -200,19 +200,23 @@ def continuations(
     return rows
 
 
-def _go_on(
-    model: PreTrainedModel, prompts: Sequence[list[int]], settings: GenerationConfig, seed: int = 0
+def go_on(
+    model: PreTrainedModel,
+    prompts: Sequence[list[int]],
+    settings: GenerationConfig,
+    seed: int = 0,
+    at_once: int = SAMPLES_AT_ONCE,
 ) -> list[list[int]]:
     """Return the ids that a model writes behind each of the prompts; the seed is of what is drawn.
 
-    What a prompt gets depends on those that are gone on with together with it.
+    What a prompt gets depends on those that are gone on with together with it, `at_once`.
     """
     generate: Any = model.generate
     devices = [model.device] if model.device.type == "cuda" else []
     written: list[list[int]] = []
     with stock_generation(model):
-        for first in range(0, len(prompts), SAMPLES_AT_ONCE):
-            turned = [ids[::-1] for ids in prompts[first : first + SAMPLES_AT_ONCE]]
+        for first in range(0, len(prompts), at_once):
+            turned = [ids[::-1] for ids in prompts[first : first + at_once]]
             sides = padded(turned, int(settings.pad_token_id or 0))
             ids_BT, mask_BT = (side.flip(1).to(model.device) for side in sides)
             inputs = {"input_ids": ids_BT, "attention_mask": mask_BT.long()}
@@ -257,7 +261,7 @@ def answers(
     )
     room, special = longest - tokens, special_ids(tokenizer)
     stopped = in_form = 0
-    for ids in _go_on(model, [prompt[-room:] for prompt in asked], settings):
+    for ids in go_on(model, [prompt[-room:] for prompt in asked], settings):
         end = next((place for place, token in enumerate(ids) if token in ends), None)
         if end is not None:
             stopped += 1

@@ -1,7 +1,8 @@
 """Text that a model writes itself, to be replayed where nobody has text of its language.
 
-A causal model draws documents from its start on. A masked model fills sentences of hidden tokens in
-a random order, some at each step (Ghazvininejad et al. 2019, but drawn and not by confidence).
+A causal model draws documents from its start on; a chat model draws chats. A masked model fills
+sentences of hidden tokens in a random order, some at each step (Ghazvininejad et al. 2019, but
+drawn and not by confidence).
 """
 
 from __future__ import annotations
@@ -11,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import GenerationConfig
 
-from lingraft.corpus.readers.columns import MODEL_PREFIX, model_parts
+from lingraft.corpus.readers.columns import model_parts
 from lingraft.devices import device_for
 from lingraft.errors import UnsupportedModelError
-from lingraft.evaluation.samples import generation_settings
+from lingraft.evaluation.samples import TOP_P, generation_settings, go_on
 from lingraft.evaluation.scorer import HiddenItem, Scorer
 from lingraft.files import write_rows
 from lingraft.log import progress
 from lingraft.models import source
 from lingraft.pretrained.load import longest_text
+from lingraft.recipe.streams import MODEL_PREFIX
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.documents import before
 from lingraft.tokenizer.shards import special_ids_around
 from lingraft.training.objectives.common import TokenIds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from transformers import PreTrainedTokenizerFast
 
@@ -41,6 +42,8 @@ LONGEST = 256
 """Tokens of a causal model's document."""
 SENTENCE = (8, 40)
 """Fewest and most tokens of a masked model's sentence."""
+MARK = "\N{WHITE SMILING FACE}"
+"""Stands for what a user says, to find where that begins in a template."""
 A_STEP = 3
 """Hidden tokens of a sentence that are drawn at once."""
 
@@ -56,15 +59,15 @@ def with_written(stream: Stream, folder: Path, seed: int) -> Stream:
     Raises:
         UnsupportedModelError: a model does not write.
     """
-    names = []
+    names, changes = list[str](), dict[str, Any]()
     for number, name in enumerate(stream.corpus.text):
         if name.startswith(MODEL_PREFIX):
             model, tokens = model_parts(name)
             name = str(folder / f"{stream.prefix}written-{number}.jsonl")
             write(model, tokens, Path(name), seed)
+            changes = {"text_column": "text", "deduplicate": False}  # turns begin alike
         names.append(name)
-    column = {"text_column": "text"} if names != [*stream.corpus.text] else {}
-    corpus = stream.corpus.model_copy(update={"text": tuple(names), **column})
+    corpus = stream.corpus.model_copy(update={"text": tuple(names), **changes})
     return stream.model_copy(update={"corpus": corpus})
 
 
@@ -81,7 +84,8 @@ def write(name: str, tokens: int, path: Path, seed: int) -> None:
         UnsupportedModelError: an encoder–decoder, which reads before it writes.
     """
     tokenizer, loaded = tokenizer_files.load(name), source.load_model(name)
-    draw = {"causal": _documents, "masked": _sentences}.get(loaded.family.kind)
+    chats = _chats if tokenizer.chat_template else _documents
+    draw = {"causal": chats, "masked": _sentences}.get(loaded.family.kind)
     if draw is None:
         raise UnsupportedModelError(
             f"{MODEL_PREFIX}{name}: an encoder–decoder writes no text of its own; give files"
@@ -90,42 +94,66 @@ def write(name: str, tokens: int, path: Path, seed: int) -> None:
     def rows() -> Iterator[dict[str, str]]:
         left, batches = tokens, draw(loaded, tokenizer, np.random.default_rng(seed))
         while left > 0:
-            batch = next(batches)
-            written = max(1, sum(map(len, batch)))
+            texts = next(batches)
+            written = max(1, sum(map(len, tokenizer(texts, verbose=False)["input_ids"])))
             left -= written
             ticker.advance(written)
-            yield from ({"text": text} for text in tokenizer.batch_decode(batch))
+            yield from ({"text": text} for text in texts)
 
-    gpus = [*range(torch.cuda.device_count())]
-    with torch.random.fork_rng(gpus), torch.no_grad(), progress(name, tokens, "tokens") as ticker:
-        torch.manual_seed(seed)
+    with torch.no_grad(), progress(name, tokens, "tokens") as ticker:
         write_rows(path, rows())
 
 
-def _documents(
-    loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast, _: np.random.Generator
-) -> Iterator[list[Any]]:
-    """Draw the ids of a causal model's documents, some at a time, without end."""
+def _writer(
+    loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast, numbers: np.random.Generator
+) -> Callable[[list[list[int]]], list[str]]:
+    """Return a function that goes on with prompts, up to the end of a text or turn."""
     model: Any = loaded.model.to(device_for())
-    model.generation_config = GenerationConfig()
-    end = tokenizer.eos_token_id
-    start = before(tokenizer) or [end or 0]
-    most = min(LONGEST, longest_text(model.config, 0)) - len(start)
-    drawn: dict[str, Any] = {"do_sample": True, "top_k": 0, "max_new_tokens": most}
-    settings = generation_settings(model, tokenizer, eos_token_id=end, **drawn)
-    begun = torch.tensor([start] * AT_ONCE, device=model.device)
+    most = min(LONGEST, longest_text(model.config, 0) // 2)
+    drawn: dict[str, Any] = {"do_sample": True, "top_p": TOP_P, "top_k": 0, "max_new_tokens": most}
+    settings = generation_settings(model, tokenizer, eos_token_id=tokenizer.eos_token_id, **drawn)
+
+    def write(prompts: list[list[int]]) -> list[str]:
+        ids = go_on(model, prompts, settings, int(numbers.integers(2**32)), AT_ONCE)
+        return tokenizer.batch_decode(ids, skip_special_tokens=True)
+
+    return write
+
+
+def _documents(
+    loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast, numbers: np.random.Generator
+) -> Iterator[list[str]]:
+    """Draw documents of a causal model, some at a time, without end."""
+    write = _writer(loaded, tokenizer, numbers)
+    start = before(tokenizer) or [tokenizer.eos_token_id or 0]
     while True:
-        ids = model.generate(begun, generation_config=settings)[:, len(start) :].tolist()
-        yield [row[: row.index(end)] if end in row else row for row in ids]
+        yield write([start] * AT_ONCE)
+
+
+def _chats(
+    loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast, numbers: np.random.Generator
+) -> Iterator[list[str]]:
+    """Draw what users say, and the answers, in the chat template, without end (Xu et al. 2024)."""
+    write, template = _writer(loaded, tokenizer, numbers), tokenizer.apply_chat_template
+    said = {"role": "user", "content": MARK}
+    start = str(template([said], tokenize=False)).partition(MARK)[0]
+    begun: Any = tokenizer(start, add_special_tokens=False)["input_ids"]
+    while True:
+        chats: Any = [[said | {"content": text}] for text in write([begun] * AT_ONCE)]
+        asked: Any = template(chats, add_generation_prompt=True, return_dict=False)
+        for chat, answer in zip(chats, write(asked), strict=True):
+            chat.append({"role": "assistant", "content": answer})
+        yield [str(template(chat, tokenize=False)) for chat in chats]
 
 
 def _sentences(
     loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast, numbers: np.random.Generator
-) -> Iterator[list[Any]]:
-    """Fill the ids of a masked model's sentences, some at a time, without end."""
+) -> Iterator[list[str]]:
+    """Fill sentences of a masked model, some at a time, without end."""
     vocabulary = TokenIds.of(tokenizer)
     assert vocabulary.mask is not None
     scorer, special = Scorer(loaded.model, vocabulary.pad), list(vocabulary.special)
+    generator = torch.Generator(scorer.device).manual_seed(int(numbers.integers(2**32)))
     first, last = special_ids_around(tokenizer.backend_tokenizer)
     room = longest_text(loaded.model.config, vocabulary.pad) - len(first) - len(last)
     while True:
@@ -137,6 +165,6 @@ def _sentences(
             items = [HiddenItem(row.copy(), place, row[place]) for row, place in rows]
             for where, logits_MV in scorer.logits(items):
                 logits_MV[:, special] = -torch.inf
-                drawn = torch.multinomial(logits_MV.softmax(1), 1).flatten().cpu().numpy()
-                ids[where[:, 0], places[where[:, 0], where[:, 1]]] = drawn
-        yield list(ids[:, len(first) : len(first) + size])
+                drawn = torch.multinomial(logits_MV.softmax(1), 1, generator=generator)
+                ids[where[:, 0], places[where[:, 0], where[:, 1]]] = drawn.flatten().cpu().numpy()
+        yield tokenizer.batch_decode(ids[:, len(first) : len(first) + size])

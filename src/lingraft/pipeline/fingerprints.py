@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
-from lingraft.corpus.readers.columns import MODEL_PREFIX, model_parts
+from lingraft.corpus.readers.columns import model_parts
 from lingraft.corpus.readers.documents import ending
 from lingraft.files import path_of
 from lingraft.pretrained.checkpoints import folder_of
+from lingraft.recipe.streams import MODEL_PREFIX
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 
 if TYPE_CHECKING:

@@ -191,8 +191,9 @@ def tokenizer(context: Context, text_fingerprint: str) -> str:
     if longest < max_tokens:
         logger.info("context: %d tokens, not %d: as the source reads", longest, max_tokens)
         max_tokens = longest
-    encoder = documents.encode if source_family(recipe.source).kind == "causal" else encode
-    write = functools.partial(encoder, max_tokens=max_tokens)
+    is_causal = source_family(recipe.source).kind == "causal"
+    write = functools.partial(documents.encode if is_causal else encode, max_tokens=max_tokens)
+    write_chats = functools.partial(write, special=True)
     with stage.building(stage_fingerprint) as (folder, result):
         made, extension = make_tokenizer(recipe, source, text)
         tokenizer_files.save(made, folder)
@@ -208,7 +209,12 @@ def tokenizer(context: Context, text_fingerprint: str) -> str:
         }
         counts = {
             stream.name: _tokenise(
-                stream, streams.folder_of(text, stream), made, source, folder, write
+                stream,
+                streams.folder_of(text, stream),
+                made,
+                source,
+                folder,
+                write_chats if is_causal and stream.is_written else write,
             )
             for stream in recipe.texts
         }

@@ -345,8 +345,8 @@ class Training(Section):
     """Dropout everywhere in the model while it trains; None takes the preset's, mostly the source's
     own."""
     weight_decay: Annotated[float, Field(ge=0)] | None = None
-    """AdamW's weight decay of matrices; None takes the preset's, mostly 0.01. Text that is read ten
-    times gained by 1.0 (research/pages/log.md)."""
+    """AdamW's weight decay of matrices; None takes the preset's, mostly 0.01. 'auto' takes more for
+    small encoders whose text is read eight times or more."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
     """Clip the global gradient norm to this; None: the preset's (auto and metaxlm2021 have 1)."""
     warmup: Annotated[float, Field(ge=0)] | None = None

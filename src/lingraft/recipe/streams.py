@@ -89,6 +89,8 @@ CODE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
 """Pattern of a BCP 47 code."""
 UNTAUGHT = {"head", "output_bias", "cross_attention"}
 """Parts that the states of a sentence do not depend on."""
+MODEL_PREFIX = "model:"
+"""Beginning of a text that names the model which writes it."""
 SHORT_FORM = ""
 """The name of the one stream of a recipe with `language` and [corpus]: its files have no prefix."""
 
@@ -114,6 +116,11 @@ class Stream(Section):
     def bilingual(self) -> bool:
         """Return whether the stream is sentence pairs."""
         return self.pair is not None
+
+    @property
+    def is_written(self) -> bool:
+        """Return whether models write its text."""
+        return any(name.startswith(MODEL_PREFIX) for name in self.corpus.text)
 
     @property
     def languages(self) -> tuple[str, ...]:

@@ -131,7 +131,13 @@ def cut(lengths_D: Array, specials: int, context: int) -> tuple[Array, Array]:
 
 
 def encode(
-    tokenizer: PreTrainedTokenizerFast, text_path: Path, out: Path, split: str, max_tokens: int
+    tokenizer: PreTrainedTokenizerFast,
+    text_path: Path,
+    out: Path,
+    split: str,
+    max_tokens: int,
+    *,
+    special: bool = False,
 ) -> dict[str, int]:
     """Tokenise the documents of a corpus file into the files of `shards`, one a row.
 
@@ -141,6 +147,7 @@ def encode(
         out: folder that the files go to.
         split: first part of their names.
         max_tokens: of the context, which the model reads at once.
+        special: as in `write_rows`.
 
     Returns:
         As `shards.encode`: `sentences` are documents, and `cut` those of more than the context;
@@ -151,9 +158,8 @@ def encode(
         logger.warning("the tokenizer has no eos_token, so the model learns no end to stop at")
     prefix, chunks = before(tokenizer), portions(read(text_path), AT_ONCE, len)
     starts = np.arange(len(document_starts(text_path)))
-    counts = write_rows(
-        tokenizer, chunks, starts, (prefix, end), max_tokens + 1, out, split, cuts=False
-    )
+    around, how = (prefix, end), {"cuts": False, "special": special}
+    counts = write_rows(tokenizer, chunks, starts, around, max_tokens + 1, out / split, **how)
     return counts | {"pieces": len(Documents.of(Tokens.open(out, split), max_tokens, prefix))}
 
 

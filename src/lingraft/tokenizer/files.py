@@ -263,12 +263,12 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
     return tokenizer
 
 
-def plain_backend(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
-    """Copy the backend for raw text: nothing cut or padded, a literal "<mask>" is text."""
+def plain_backend(tokenizer: PreTrainedTokenizerFast, *, special: bool = False) -> Tokenizer:
+    """Copy the backend: nothing cut or padded; a literal "<mask>" is text, or `special`."""
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     backend.no_truncation()
     backend.no_padding()
-    backend.encode_special_tokens = True
+    backend.encode_special_tokens = not special
     return backend
 
 

@@ -14,6 +14,7 @@ import functools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,6 @@ from lingraft.tokenizer.frame import special_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from tokenizers import Tokenizer
     from transformers import BatchEncoding, PreTrainedTokenizerBase
@@ -66,7 +66,7 @@ def encode(
         DataError: the text is missing or not UTF-8.
     """
     around, starts = special_ids_around(tokenizer.backend_tokenizer), document_starts(text_path)
-    return write_rows(tokenizer, chunks_of(text_path), starts, around, max_tokens, out, split)
+    return write_rows(tokenizer, chunks_of(text_path), starts, around, max_tokens, out / split)
 
 
 def write_rows(
@@ -75,10 +75,10 @@ def write_rows(
     starts: Array,
     around: tuple[list[int], list[int]],
     longest: int,
-    out: Path,
-    split: str,
+    stem: Path,
     *,
     cuts: bool = True,
+    special: bool = False,
 ) -> dict[str, int]:
     """Tokenise texts and write the files of a split.
 
@@ -88,9 +88,9 @@ def write_rows(
         starts: the texts at which documents begin.
         around: special tokens before and after a row's text.
         longest: tokens of a row at most.
-        out: folder that the files go to.
-        split: first part of their names.
+        stem: the files, but for the ends of their names.
         cuts: whether what is longer becomes several rows; else it is only counted.
+        special: whether special tokens that a text spells are those, as in chats.
 
     Returns:
         As `encode`.
@@ -101,12 +101,12 @@ def write_rows(
     assert most > 0, f"{longest} tokens leave no room for text"
     first_rows, sizes = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
     lines = rows_before = cut = empty = 0
-    unit = "sentences" if cuts else "documents"
+    backend = plain_backend(tokenizer, special=special)
     with (
-        (out / f"{split}.bin").open("wb") as file,
-        progress(f"tokenizing {split}", None, unit) as bar,
+        Path(f"{stem}.bin").open("wb") as file,
+        progress(f"tokenizing {stem.name}", None, "sentences" if cuts else "documents") as bar,
     ):
-        for text_ids, lengths in _encoded(plain_backend(tokenizer), chunks, dtype):
+        for text_ids, lengths in _encoded(backend, chunks, dtype):
             ids = text_ids if read_as is None else read_as[text_ids]
             empty += int((lengths == 0).sum())
             cut += int((lengths > most).sum())
@@ -122,12 +122,12 @@ def write_rows(
             bar.advance(len(lengths))
     offsets = np.zeros(rows_before + 1, np.uint64)
     np.cumsum(np.concatenate(sizes), dtype=np.uint64, out=offsets[1:])
-    np.save(out / f"{split}.offsets.npy", offsets)
+    np.save(f"{stem}.offsets.npy", offsets)
     documents = np.unique(np.concatenate(first_rows))
     # a document without any token begins where the next one does, or behind the last row
-    np.save(out / f"{split}.documents.npy", documents[documents < rows_before])
+    np.save(f"{stem}.documents.npy", documents[documents < rows_before])
     counts = {"sentences": rows_before, "tokens": int(offsets[-1]), "cut": cut, "empty": empty}
-    write_json(out / f"{split}.json", {"dtype": dtype.name, **counts})
+    write_json(Path(f"{stem}.json"), {"dtype": dtype.name, **counts})
     return counts
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.corpus.readers import lines
 from lingraft.errors import DataError
 from lingraft.optional import check_answers, require
+from lingraft.recipe.streams import MODEL_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from lingraft.corpus.readers.layout import Row, TextSource
     from lingraft.corpus.readers.lines import Counts
 
-HUB_PREFIX, MODEL_PREFIX = "hub:", "model:"
+HUB_PREFIX = "hub:"
 WRITTEN = 30_000
 """Tokens that a model writes where nobody says how many."""
 NO_TEXT_FIELD, NOT_WHERE = "no text field", "not what corpus.where asks for"

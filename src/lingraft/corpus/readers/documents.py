@@ -21,7 +21,6 @@ from lingraft import optional
 from lingraft.corpus.readers import layout, markup
 from lingraft.corpus.readers.columns import (
     HUB_PREFIX,
-    MODEL_PREFIX,
     ROWS,
     hub_parts,
     model_parts,
@@ -40,6 +39,7 @@ from lingraft.corpus.readers.wiki.dump import wiki_dump
 from lingraft.corpus.split import SPLITS
 from lingraft.errors import DataError
 from lingraft.files import as_shown, path_of
+from lingraft.recipe.streams import MODEL_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
