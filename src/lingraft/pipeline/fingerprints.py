@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lingraft.corpus import streams
 from lingraft.corpus.readers.documents import ending
 from lingraft.files import path_of
-from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.checkpoints import folder_of, place_of
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 
 if TYPE_CHECKING:
@@ -28,13 +28,16 @@ def corpus_fingerprint(recipe: Recipe) -> str:
 
 
 def source_fingerprint(recipe: Recipe) -> str:
-    """Return the fingerprint of the source: of local files, else of its id and revision."""
+    """Return the fingerprint of the source: of local files, else of its id and revision.
+
+    Of an adapter that of its base and of its own files.
+    """
     if recipe.source.model is None:
         return fingerprint(recipe.source)
-    path = folder_of(recipe.source.model)
-    if path is None:
-        return fingerprint(recipe.source.model, recipe.source.revision)
-    return fingerprint(checkpoint_digests(path))
+    place = place_of(recipe.source.model, recipe.source.revision)
+    folder = folder_of(place.name)
+    base = place[:2] if folder is None else (checkpoint_digests(folder),)
+    return fingerprint(*base, *map(checkpoint_digests, place.adapters))
 
 
 def named_resources(section: Embeddings) -> dict[str, tuple[str, ...]]:

@@ -30,8 +30,9 @@ from lingraft.pipeline import phase_data, stages
 from lingraft.pipeline.fingerprints import named_files
 from lingraft.pipeline.grafting import assemble, counts_of
 from lingraft.pipeline.model_kinds import for_model_kind
-from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.checkpoints import folder_of, place_of
 from lingraft.pretrained.load import one_line
+from lingraft.pretrained.tokenizers import SETTINGS
 from lingraft.recipe import catalogue, stage_order
 from lingraft.recipe.base import described, lacking
 from lingraft.recipe.baselines import baseline
@@ -89,14 +90,18 @@ class Outline:
 
 
 def local_folder(section: Source) -> Path | None:
-    """Find where a source lies, in the Hub's cache too; None where it is not on this machine."""
+    """Find where a source lies, in the Hub's cache too; None where it is not on this machine.
+
+    Of an adapter it is the place of its base.
+    """
     if section.model is None:
         return None
-    folder = folder_of(section.model)
+    name, revision, _ = place_of(section.model, section.revision)
+    folder = folder_of(name)
     if folder is None:
         from huggingface_hub import try_to_load_from_cache  # a second's import, only for Hub ids
 
-        config = try_to_load_from_cache(section.model, "config.json", revision=section.revision)
+        config = try_to_load_from_cache(name, "config.json", revision=revision)
         folder = Path(config).parent if isinstance(config, str) else None
     return folder
 
@@ -118,7 +123,7 @@ def shapes_of(section: Source, vocab_size: int) -> source.LoadedSource | None:
                 f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
                 "choose the model without them"
             )
-        return None if folder is None else source.load_shapes(folder)
+        return None if folder is None else source.load_shapes(folder, section.model)
     roles = set().union(*(kind.special_ids.values() for kind in KINDS.values()))
     model_type = str(section.architecture["model_type"])
     special = export.special_ids(model_type, dict.fromkeys(roles, 0))
@@ -134,7 +139,7 @@ def is_source_tied(section: Source) -> bool:
     folder = local_folder(section)
     if folder is None:
         return bool(source.config_of(section).tie_word_embeddings)
-    return is_tied(source.load_shapes(folder).model)
+    return is_tied(source.load_shapes(folder, section.model).model)
 
 
 def outline(recipe: Recipe, loaded: source.LoadedSource) -> Outline:
@@ -177,7 +182,8 @@ def _rows(recipe: Recipe, loaded: source.LoadedSource) -> tuple[int, int]:
     folder = local_folder(recipe.source)
     if section.action not in KEEPING or folder is None or not holds_tokenizer(folder):
         return section.most_rows(matrix), matrix if recipe.keeps_rows else 0
-    theirs = tokenizer_files.load(str(folder))
+    home = folder_of(place_of(str(recipe.source.model), own=SETTINGS).name) or folder
+    theirs = tokenizer_files.load(str(home))
     size = Vocabulary.of(theirs).size
     code = code_for(theirs, section.language_code, recipe.languages[0])
     added = int(code is not None and code not in theirs.get_vocab())

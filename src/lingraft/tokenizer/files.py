@@ -32,8 +32,8 @@ from transformers import PreTrainedTokenizerFast
 from lingraft.corpus.cleaning.clean import INVISIBLE_CHARACTERS
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.files import write_json, writing
-from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.tokenizers import load_tokenizer
+from lingraft.pretrained.checkpoints import folder_of, place_of
+from lingraft.pretrained.tokenizers import SETTINGS, load_tokenizer
 from lingraft.rundir import read_json
 from lingraft.tokenizer.algorithms import check_size, train_model
 from lingraft.tokenizer.frame import ROLES, Frame, default_frame, frame_of
@@ -250,10 +250,11 @@ def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedToken
         DataError: it is missing or broken.
         UnsupportedModelError: it has no `tokenizers` backend, or needs Python code of its own.
     """
-    folder = folder_of(str(path_or_id))
-    if folder and not (holds_tokenizer(folder) or (folder / "tokenizer_config.json").is_file()):
+    name, revision, _ = place_of(str(path_or_id), revision, own=SETTINGS)
+    folder = folder_of(name)
+    if folder and not (holds_tokenizer(folder) or (folder / SETTINGS).is_file()):
         raise DataError(f"{folder}: has no tokenizer; save the model's there with save_pretrained")
-    tokenizer = fast(load_tokenizer(str(path_or_id), revision))
+    tokenizer = fast(load_tokenizer(name, revision))
     is_bpe = isinstance(tokenizer.backend_tokenizer.model, models.BPE)
     if is_bpe and merges_are_lost(state_of(tokenizer)):
         raise UnsupportedModelError(
