@@ -80,9 +80,9 @@ def test_the_files_of_both_are_in_the_fingerprint(adapter):
     ("change", "problem"),
     [
         ({"peft_type": "PROMPT_TUNING"}, "of type PROMPT_TUNING, and only LoRA .* 'BASE'"),
-        ({"base_model_name_or_path": None}, "names no model; put"),
-        ({"base_model_name_or_path": "/gone"}, "names '/gone', which is not there; download it"),
-        ({"r": 4}, "adapter of another model"),
+        ({"base_model_name_or_path": None}, "or without base_model_name_or_path"),
+        ({"base_model_name_or_path": "/gone"}, "its base '/gone' is not there; download it"),
+        ({"r": 4}, "differs or is in one alone"),
     ],
 )
 def test_what_cannot_be_merged_is_refused(adapter, change, problem):

@@ -27,7 +27,7 @@ from lingraft.models.encoder_decoder import tie_embeddings
 from lingraft.models.modules import MODULES, in_folder
 from lingraft.models.source import load_model
 from lingraft.pretrained import checkpoints
-from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of, place_of, weight_files
+from lingraft.pretrained.checkpoints import WEIGHTS, files_digest, folder_of, weight_files
 from lingraft.pretrained.load import (
     load_config,
     load_generation,
@@ -98,11 +98,8 @@ def resolve(name: str, base: Path) -> Path:
             if not any(folder.glob(WEIGHTS[0])):
                 folder = Path(snapshot_download(name, allow_patterns=[*PATTERNS, WEIGHTS[1]]))
     load_config(str(folder))
-    if place_of(str(folder)).adapters or not weight_files(folder):
-        raise DataError(
-            f"model '{name}': {folder} holds no weights of a model (*.safetensors); of an adapter "
-            "give the folder that peft's merge_and_unload() and save_pretrained() make"
-        )
+    if not weight_files(folder):
+        raise DataError(f"model '{name}': {folder} holds no weights (*.safetensors)")
     return folder
 
 

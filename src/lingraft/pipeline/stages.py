@@ -115,10 +115,18 @@ def corpus(context: Context) -> str:
 
 
 def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
-    """Load the source's tokenizer; None where the model is trained from nothing."""
+    """Load the source's tokenizer; None where the model is trained from nothing.
+
+    For a vocabulary of another kind it need not cut text, and can stand in.
+    """
     if recipe.source.model is None:
         return None
-    return tokenizer_files.load(recipe.source.model, recipe.source.revision)
+    section, distils = recipe.tokenizer, any(phase.distil for phase in recipe.phases)
+    other = section.action == "use" or (section.action == "new" and section.algorithm != "source")
+    reads = distils or recipe.evaluation.before or source_family(recipe.source).kind == "causal"
+    return tokenizer_files.load(
+        recipe.source.model, recipe.source.revision, may_stand_in=other and not reads
+    )
 
 
 def check_tokenizers(recipe: Recipe) -> None:
@@ -269,7 +277,7 @@ def _tokenise(
         }
     }
     for name, which in (("statistics", made), ("source_statistics", source)):
-        if which is not None:
+        if which is not None and not isinstance(which, tokenizer_files.StandIn):
             result[name] = {
                 split: statistics(
                     which, islice(streams.read_lines(text / f"{split}.txt"), STATISTICS_SENTENCES)

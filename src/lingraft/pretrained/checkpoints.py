@@ -56,7 +56,7 @@ def folder_of(name: str) -> Path | None:
 
 
 class Place(NamedTuple):
-    """Where the weights of a model lie, and what is merged into them."""
+    """Place of a model's weights, and what is merged into them."""
 
     name: str
     """Folder or Hub id."""
@@ -85,21 +85,20 @@ def place_of(name: str, revision: str | None = None, own: str | None = None) -> 
     with reading(folder / ADAPTER, "save the adapter again"):
         settings = dict(json.loads((folder / ADAPTER).read_bytes()))
     base, kind = settings.get(BASE), settings.get("peft_type")
-    where = f"source model '{name}': is an adapter, and {BASE} in {ADAPTER}"
-    if not any(folder.glob(f"{LOW_RANK}.*")):
-        raise DataError(f"source model '{name}': is an adapter without {LOW_RANK}.safetensors")
-    if not isinstance(base, str):
-        raise DataError(f"{where} names no model; put the name of its base there")
+    where = f"source model '{name}': is an adapter"
+    if not (isinstance(base, str) and any(folder.glob(f"{LOW_RANK}.*"))):
+        raise DataError(f"{where} without {LOW_RANK}.safetensors, or without {BASE} in {ADAPTER}")
     if kind != "LORA":
         raise UnsupportedModelError(
-            f"source model '{name}': is an adapter of type {kind}, and only LoRA merges into the "
-            f"weights of its base; choose the base, '{base}', or a LoRA adapter"
+            f"{where} of type {kind}, and only LoRA merges into the weights of its base; choose "
+            f"the base, '{base}', or a LoRA adapter"
         )
     try:
         place = place_of(base, settings.get("revision"), own)
     except (LingraftError, RecursionError) as error:
         raise DataError(
-            f"{where} names '{base}', which is not there; download it, or correct the name"
+            f"{where}, and its base '{base}' is not there; download it, or correct {BASE} in "
+            f"{ADAPTER}"
         ) from error
     return place._replace(adapters=(*place.adapters, folder))
 
@@ -126,11 +125,12 @@ def named_tokenizer(section: Tokenizer) -> list[Any]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files of a model's weights in the order of their names; none where there are none.
+    """Return the files of a model's weights in the order of their names; none of an adapter's.
 
     Of two formats the first of `WEIGHTS` is read.
     """
-    return next(filter(None, (sorted(folder.glob(pattern)) for pattern in WEIGHTS)), [])
+    found = (sorted({*folder.glob(p)} - {*folder.glob(f"{LOW_RANK}.*")}) for p in WEIGHTS)
+    return next(filter(None, found), [])
 
 
 def weights_fingerprint(folder: Path) -> str:

@@ -230,51 +230,37 @@ def load_model(
     return loaded
 
 
-def with_adapters(model: PreTrainedModel, adapters: Iterable[Path]) -> PreTrainedModel:
-    """Merge adapters into a model, one after the other.
+def with_adapters(model: PreTrainedModel, folders: Iterable[Path]) -> PreTrainedModel:
+    """Add adapters to the weights of their base, as peft does; shapes alone on the meta device.
+
+    Where an adapter has embeddings of its own their number of rows becomes the model's.
 
     Raises:
-        DataError: one is broken, or of another model.
+        DataError: peft is not installed, or an adapter is broken or of another model.
     """
-    for adapter in adapters:
+    for path in map(str, folders):
+        peft = require("peft", "merging a LoRA adapter", "lora")
+        problem = f"adapter '{path}' does not merge with its base"
         advice = f"save it again, or correct {BASE} in {ADAPTER}"
-        with one_line(f"adapter '{adapter}' does not merge with its base", advice):
-            model = _merge(model, adapter)
-    return model
-
-
-def _merge(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """Add an adapter to the weights of its base, as peft does; shapes alone on the meta device.
-
-    Where the adapter has embeddings of its own their number of rows becomes the model's.
-
-    Raises:
-        DataError: peft is not installed, or the adapter is of another model.
-    """
-    peft = require("peft", "merging a LoRA adapter", "lora")
-    tensors = peft.load_peft_weights(str(folder), device="cpu")
-    matrix = model.get_input_embeddings().get_parameter("weight")
-    names = tuple(f".{name}" for name, value in model.named_parameters() if value is matrix)
-    rows = {len(value) for name, value in tensors.items() if name.endswith(names)}
-    if rows - {len(matrix)}:
-        model.resize_token_embeddings(max(rows), mean_resizing=False)
-    with warnings.catch_warnings(action="ignore"):  # peft's, of what is looked at here
-        wrapped = peft.PeftModel(
-            model, peft.PeftConfig.from_pretrained(str(folder)), low_cpu_mem_usage=True
-        )
-        own, given = (
-            {name: tensor.shape for name, tensor in side.items()}
-            for side in (peft.get_peft_model_state_dict(wrapped), tensors)
-        )
-        if odd := sorted(name for name, _ in own.items() ^ given.items()):
-            raise DataError(
-                f"source model '{folder}': is an adapter of another model than {BASE} in {ADAPTER} "
-                f"names: '{odd[0]}' differs or is in one alone; correct the name"
+        with one_line(problem, advice), warnings.catch_warnings(action="ignore"):
+            tensors = peft.load_peft_weights(path, device="cpu")
+            matrix = model.get_input_embeddings().get_parameter("weight")
+            names = tuple(f".{name}" for name, own in model.named_parameters() if own is matrix)
+            rows = {len(tensor) for name, tensor in tensors.items() if name.endswith(names)}
+            if rows - {len(matrix)}:
+                model.resize_token_embeddings(max(rows), mean_resizing=False)
+            config = peft.PeftConfig.from_pretrained(path)
+            wrapped = peft.PeftModel(model, config, low_cpu_mem_usage=True)
+            own, given = (
+                {(name, *tensor.shape) for name, tensor in side.items()}
+                for side in (peft.get_peft_model_state_dict(wrapped), tensors)
             )
-        if not matrix.is_meta:
-            peft.set_peft_model_state_dict(wrapped, tensors, low_cpu_mem_usage=True)
-        merged: PreTrainedModel = wrapped.merge_and_unload()
-    return merged
+            if odd := sorted(own ^ given):
+                raise DataError(f"{problem}: '{odd[0][0]}' differs or is in one alone; {advice}")
+            if not matrix.is_meta:
+                peft.set_peft_model_state_dict(wrapped, tensors, low_cpu_mem_usage=True)
+            model = wrapped.merge_and_unload()
+    return model
 
 
 def first_position(config: PreTrainedConfig, pad_id: int) -> int:
