@@ -20,7 +20,7 @@ from lingraft.corpus import inputs as text_inputs, streams
 from lingraft.corpus.cleaning import decontamination
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.files import path_of
-from lingraft.models import export, source
+from lingraft.models import damage, export, source
 from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.families.record import KINDS
 from lingraft.models.graft import VocabularyTensors, is_tied
@@ -277,7 +277,22 @@ def check(recipe: Recipe, *, download: bool = False) -> RunPlan:
     target, *_ = [_built(variant, loaded) for variant in variants]
     tied = target.tied and target.recipe.embeddings.output_init is not None
     note = "embeddings.output_init: without effect, the output projection is tied"
-    return RunPlan(target.recipe, files, target, [note] if tied else [])
+    return RunPlan(target.recipe, files, target, _damaged(recipe, loaded) + [note] * tied)
+
+
+def _damaged(recipe: Recipe, loaded: source.LoadedSource) -> list[str]:
+    """Name rows of the source's files that the graft will mend; of an adapter its base's.
+
+    Raises:
+        DataError: there are too many.
+    """
+    folder, theirs = local_folder(recipe.source), stages.source_tokenizer(recipe)
+    if folder is None or theirs is None:
+        return []
+    names, damaged = {loaded.family.word_embeddings, loaded.family.decoder}, dict[int, str]()
+    for rows_VD in source.stored(folder, loaded.family, names).values():
+        damaged |= damage.find(rows_VD, Vocabulary.of(theirs), str(recipe.source.model))
+    return damage.described(damaged, theirs)
 
 
 def check_words(recipe: Recipe) -> None:

@@ -31,7 +31,7 @@ from lingraft.rundir import FORMAT, fingerprint
 from lingraft.tokenizer import documents, extension as tokenizer_extension, files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
-from lingraft.tokenizer.statistics import check_kept, statistics, warn
+from lingraft.tokenizer.statistics import check_kept, statistics, warn, warn_of_bytes
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def make_tokenizer(
     Args:
         recipe: says what is made.
         source: the source's tokenizer; None where the model is trained from nothing.
-        text: folder of the corpus stage; not read for a vocabulary that is kept or given.
+        text: folder of the corpus stage; need not be there for a vocabulary that is kept or given.
 
     Raises:
         LingraftError: as `extension.make` and `frame.code_for`.
@@ -251,6 +251,7 @@ def make_tokenizer(
     made, extension = tokenizer_extension.make(
         recipe.tokenizer, source, read, pad_id=pad_id, seed=seed, causal=causal
     )
+    warn_of_bytes(made, islice(read(), STATISTICS_SENTENCES) if text.is_dir() else ())
     if code is not None:
         speak(made, code)
     # the source's may know more than config.json (BLOOM, T5)
