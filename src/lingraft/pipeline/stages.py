@@ -12,6 +12,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.callbacks import Callback
@@ -21,13 +22,13 @@ from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.pipeline import fingerprints, grafting
+from lingraft.pipeline import fingerprints, grafting, trackers
 from lingraft.pipeline.phase_data import check_shares, initializer_sentences
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import named_tokenizer
 from lingraft.recipe import Embeddings
 from lingraft.recipe.phase import most_sentences
-from lingraft.rundir import FORMAT, fingerprint
+from lingraft.rundir import FORMAT, Run, fingerprint
 from lingraft.tokenizer import documents, extension as tokenizer_extension, files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
@@ -36,14 +37,12 @@ from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
 
     from lingraft.models.families import Family
     from lingraft.recipe import Recipe, Source, Stream
-    from lingraft.rundir import Run
 
 logger = logging.getLogger(__name__)
 STATISTICS_SENTENCES = 20_000
@@ -82,13 +81,20 @@ class Context:
     clock: Clock | None = None
     """None where the budget is not in time."""
     callback: Callback = field(default_factory=Callback)
+    steps_before: dict[str, int] = field(default_factory=dict)
+    """Steps of all other phases of the run and its baselines, by phase, for trackers; filled in."""
 
     def seed_for(self, purpose: str) -> int:
         """Return a seed that is fixed by the run's seed and a purpose."""
         return seed_for(self.recipe.seed, purpose)
 
     def report_row(self, row: dict[str, Any]) -> None:
-        """Tell the callback of a row of metrics.jsonl."""
+        """Tell the callback, and the trackers that are asked for, of a row of metrics.jsonl."""
+        if self.recipe.hardware.trackers:
+            phase, main = row["phase"], Run(Path(self.accelerator.project_dir))
+            if phase not in self.steps_before:
+                self.steps_before[phase] = trackers.steps(main, (self.run, phase))
+            trackers.log_row(self.accelerator, self.run, row, self.steps_before[phase])
         is_step = row["kind"] == "train"
         (self.callback.on_step if is_step else self.callback.on_validation)(self.run, row)
 
