@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+import re
 
 import causal_tokenizers
 import pytest
@@ -16,7 +17,7 @@ from lingraft.tokenizer import extension, files
 from lingraft.tokenizer.files import fast, state_of
 from lingraft.tokenizer.frame import code_for
 from lingraft.tokenizer.state import BYTE_OF
-from lingraft.tokenizer.statistics import check_kept, statistics, warn
+from lingraft.tokenizer.statistics import check_kept, statistics, warn, warn_of_bytes
 from lingraft.tokenizer.trimming import without_unused
 from lingraft.tokenizer.vocabulary import Canonical, Vocabulary, canonical_form
 from tests.support.vocabulary_kinds import keys_of
@@ -85,6 +86,15 @@ def test_missing_bytes_are_added_before_other_pieces_or_the_loss_is_refused(kind
     else:
         assert found["round_trip"] == found["text_kept"] == 1.0
         check_kept("it", found["text_kept"])
+
+
+def test_bytes_that_a_kept_vocabulary_lacks_are_told_with_the_characters_that_they_take(caplog):
+    for kind in ("keep", "trim", "extend"):
+        caplog.clear()
+        with caplog.at_level("WARNING", logger="lingraft"):
+            warn_of_bytes(made(kind, without_bytes(), TEXT, vocab_size=500), ["né é나", "on"])
+        told = re.findall(r"115 bytes \(80 81 .*\), and loses 3 of 7 characters", caplog.text)
+        assert bool(told) is (kind != "extend")
 
 
 def test_pieces_of_unigram_cost_what_was_learnt_and_special_ones_are_never_drawn():

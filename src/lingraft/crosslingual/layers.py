@@ -16,7 +16,7 @@ import numpy as np
 
 from lingraft.errors import DataError, RecipeError, reading
 from lingraft.files import writing
-from lingraft.pretrained.checkpoints import folder_of, weights_fingerprint
+from lingraft.pretrained.checkpoints import folder_of, place_of, weights_fingerprint
 from lingraft.rundir import Run, Step, checkpoint_digests, fingerprint
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ XTREME_MINING_LAYERS = {12: 8, 24: 8}
 
 def fingerprint_of(name: str) -> str:
     """Return the fingerprint of a checkpoint: its files, or the commit on the Hub."""
-    folder = folder_of(name)
+    place = place_of(name)
+    folder = folder_of(place.name)
     if folder is not None:
-        return fingerprint(checkpoint_digests(folder))
+        return fingerprint(*map(checkpoint_digests, (folder, *place.adapters)))
     from lingraft.pretrained.load import load_config  # torch
 
     return fingerprint(name, load_config(name)._commit_hash)

@@ -35,22 +35,35 @@ AS_IT_IS = "the model is taken as it is; download it again if you did not know t
 logger = logging.getLogger(__name__)
 
 
-def find(rows_VD: torch.Tensor, vocabulary: Vocabulary | None = None) -> dict[int, str]:
+def find(
+    rows_VD: torch.Tensor, vocabulary: Vocabulary | None = None, name: str | None = None
+) -> dict[int, str]:
     """Find the damaged rows of a matrix.
 
     Args:
         rows_VD: embeddings or an output projection.
         vocabulary: whose pieces must have a row with a length; rows of special tokens (padding)
             and of no piece need not. None looks for no such rows.
+        name: of a source whose rows are to be mended.
 
     Returns:
         By id, in their order, what is wrong with its row.
+
+    Raises:
+        DataError: too much of the matrix is damaged to be mended.
     """
-    lengths_V = rows_VD.detach().float().norm(dim=1)
+    lengths_V = torch.linalg.vector_norm(rows_VD.detach(), dim=1, dtype=torch.float32)
     finite_V = lengths_V.isfinite()
-    longest = OUTLYING * float(lengths_V[finite_V].median()) if finite_V.any() else 0.0
+    usual_V = finite_V & (lengths_V > 0)  # rows without a piece may be zero, and many
+    longest = OUTLYING * float(lengths_V[usual_V].median()) if usual_V.any() else 0.0
     wrong = dict.fromkeys(_ids(finite_V & (lengths_V > longest)), f"{OUTLYING:g} times too long")
     wrong |= dict.fromkeys(_ids(~finite_V), "not finite")
+    if name and (len(wrong) > MOST * len(rows_VD) or not usual_V.any()):
+        raise DataError(
+            f"source model '{name}': {len(wrong):,} of the {len(rows_VD):,} rows of a matrix of "
+            f"its pieces are not finite or more than {OUTLYING:g} times as long as others, or all "
+            "are zero; download the weights again, or choose another model"
+        )
     forms = vocabulary.canonical if vocabulary is not None else []
     wrong |= {i: ZERO for i in _ids(lengths_V == 0) if i < len(forms) and forms[i] is not None}
     return dict(sorted(wrong.items()))
@@ -91,22 +104,15 @@ def mend(name: str, loaded: LoadedSource, tokenizer: PreTrainedTokenizerBase) ->
         As `find`, of both matrices.
 
     Raises:
-        DataError: too much of a matrix is damaged to be mended.
+        DataError: as `find`.
     """
     model, damaged = loaded.model, dict[int, str]()
     vocabulary = Vocabulary.of(tokenizer)
     for matrix in {loaded.family.word_embeddings, loaded.family.decoder}:
         rows_VD = model.get_parameter(matrix).data
-        found = find(rows_VD, vocabulary)
-        count = sum(what != ZERO for what in found.values())  # zero rows hinder nobody
-        if count > MOST * len(rows_VD):
-            raise DataError(
-                f"source model '{name}': {count:,} of the {len(rows_VD):,} rows of a matrix of its "
-                f"pieces are not finite or more than {OUTLYING:g} times as long as the others; "
-                "download the weights again, or choose another model"
-            )
+        found = find(rows_VD, vocabulary, name)
         if found:
-            sound_V = torch.ones(len(rows_VD), dtype=torch.bool)
+            sound_V = rows_VD.any(dim=1)
             sound_V[[*found]] = False
             rows_VD[[*found]] = rows_VD[sound_V].mean(dim=0)
         damaged |= found

@@ -19,6 +19,7 @@ from lingraft.files import write_json
 from lingraft.models.families import FAMILIES, family_of
 from lingraft.models.families.record import KINDS
 from lingraft.models.modules import MODULES, owner_of, owners_of
+from lingraft.pretrained.checkpoints import place_of
 from lingraft.pretrained.load import find_file, load_config, load_model, one_line
 from lingraft.rundir import read_json
 
@@ -125,7 +126,8 @@ def load(
         UnsupportedModelError: as `pretrained.load.load_model`.
     """
     config = load_config(name, revision)
-    files = {part: find_file(name, MODULES[part].settings_file, revision) for part in MODULES}
+    place = place_of(name, revision)[:2]
+    files = {part: find_file(place[0], MODULES[part].settings_file, place[1]) for part in MODULES}
     paths = {part: path for part, path in files.items() if path is not None}
     model, info = load_model(
         auto_class(config),
@@ -139,7 +141,7 @@ def load(
         module = MODULES[part]
         size = int(read_json(path)[module.size_key])
         module.code.insert(model, family_of(model.config.model_type), size)
-        _fill(model, module, find_file(name, module.tensors_file, revision), name)
+        _fill(model, module, find_file(place[0], module.tensors_file, place[1]), name)
         model.eval()
     return model, info
 

@@ -6,7 +6,7 @@ A source without its weights: its tensors on torch's meta device, tied as they a
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,8 +17,8 @@ from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.models import loading
 from lingraft.models.families import Family, check_config, family_of
 from lingraft.models.graft import build, is_tied, untie
-from lingraft.pretrained.checkpoints import weight_files
-from lingraft.pretrained.load import load_config, one_line, quiet_transformers
+from lingraft.pretrained.checkpoints import place_of, weight_files
+from lingraft.pretrained.load import load_config, one_line, quiet_transformers, with_adapters
 from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
@@ -143,10 +143,14 @@ def _from_table(architecture: Mapping[str, Any]) -> PreTrainedConfig:
     return config
 
 
-def load_shapes(folder: Path) -> LoadedSource:
+def load_shapes(folder: Path, name: str | None = None) -> LoadedSource:
     """Build a source on the meta device, as `load_model` loads it.
 
     Without weights beside config.json its class alone says which tensors there are.
+
+    Args:
+        folder: of the model.
+        name: of the source, which may be an adapter; None where it is the folder.
 
     Raises:
         DataError, UnsupportedModelError: as `load_model`.
@@ -155,9 +159,10 @@ def load_shapes(folder: Path) -> LoadedSource:
         config = load_config(str(folder))
         with torch.device("meta"):
             model = build(loading.stock_class(config), config, seed=0)
-        return LoadedSource(model.eval(), family_of(config.model_type), frozenset(), ())
-    loaded = load_model(str(folder), device_map="meta")
-    if not is_tied(loaded.model):
+        loaded = LoadedSource(model.eval(), family_of(config.model_type), frozenset(), ())
+    else:
+        loaded = load_model(str(folder), device_map="meta")
+    if weight_files(folder) and not is_tied(loaded.model):
         # transformers ties a head stored beside the embeddings if both are equal
         tied = bool(loaded.model.config.tie_word_embeddings)
         matrices = {loaded.family.word_embeddings, loaded.family.decoder}
@@ -167,7 +172,8 @@ def load_shapes(folder: Path) -> LoadedSource:
         elif tied:  # of another format, in which one is stored under both names
             tied = bool(read_json(folder / "config.json").get("tie_word_embeddings", tied))
         loaded.model.tie_weights() if tied else untie(loaded.model)
-    return loaded
+    adapters = place_of(name or str(folder)).adapters
+    return replace(loaded, model=with_adapters(loaded.model, adapters))
 
 
 def stored(folder: Path, family: Family, names: Collection[str]) -> dict[str, torch.Tensor]:

@@ -13,7 +13,7 @@ from lingraft.files import write_text
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import config_of, load_model
-from lingraft.pipeline import chat, evaluating, folder, phases, preflight, stages
+from lingraft.pipeline import chat, evaluating, folder, phases, preflight, stages, trackers
 from lingraft.pipeline.model_kinds import for_model_kind
 from lingraft.pipeline.stages import Clock, Context, source_family
 from lingraft.pretrained.load import quiet_transformers
@@ -89,13 +89,15 @@ def adapt(
         if not main:  # the first process decides
             recipe = read_recipe(run.recipe_path)
         if recipe.hardware.trackers:
-            accelerator.init_trackers("lingraft", config={"recipe": recipe.model_dump_json()})
+            trackers.start(accelerator, recipe, run)
         seconds = time_budget(recipe)
         clock = None if seconds is None else Clock(began, seconds)
         run_stages(Context(recipe, run, accelerator, now, clock, callback or Callback()))
         if main:
             logger.info("report: %s", report(run))
         if recipe.hardware.trackers:
+            if main:
+                trackers.log_scores(accelerator, run, row.read(run.path / row.RESULTS))
             accelerator.end_training()
     return run
 

@@ -24,6 +24,7 @@ from lingraft.models.parts import check_layers
 from lingraft.models.source import config_of
 from lingraft.pipeline.model_kinds import for_model_kind
 from lingraft.pipeline.preflight import is_source_tied, local_folder
+from lingraft.pretrained.checkpoints import place_of
 from lingraft.recipe import Recipe, Section, defaults
 from lingraft.recipe.base import learns_vectors
 from lingraft.recipe.defaults import CHARACTERS_A_TOKEN, FEWEST_TOKENS, TOKENS_PER_SENTENCE, Facts
@@ -102,9 +103,10 @@ def decide(asked: Recipe, *, processes: int = 1, download: bool = True) -> Compl
     if not is_auto(asked):
         return Completed(asked, plain)
     if not (download or _is_here(source)):
+        name = place_of(str(source.model)).name
         raise RecipeError(
-            f"source '{source.model}': is not on this machine, and decides what the recipe leaves "
-            f"open; download it first (hf download {source.model} config.json)"
+            f"source '{name}': is not on this machine, and decides what the recipe leaves "
+            f"open; download it first (hf download {name} config.json)"
         )
     tied, config = is_source_tied(source), config_of(source)
     facts, notes = facts_of(asked, config, tied=tied, processes=processes)

@@ -9,7 +9,7 @@ from lingraft.corpus import streams
 from lingraft.corpus.readers.columns import model_parts
 from lingraft.corpus.readers.documents import ending
 from lingraft.files import path_of
-from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.checkpoints import folder_of, place_of
 from lingraft.recipe.streams import MODEL_PREFIX
 from lingraft.rundir import FORMAT, checkpoint_digests, digest, fingerprint
 
@@ -34,14 +34,17 @@ def corpus_fingerprint(recipe: Recipe) -> str:
 
 
 def source_fingerprint(recipe: Recipe) -> str:
-    """Return the fingerprint of the source: of local files, else of its id and revision."""
+    """Return the fingerprint of the source: of local files, else of its id and revision.
+
+    Of an adapter that of its base and of its own files.
+    """
     if recipe.source.model is None:
         return fingerprint(recipe.source)
-    path, base = folder_of(recipe.source.model), recipe.source.base
-    if path is None:
-        return fingerprint(recipe.source.model, recipe.source.revision, *([base] if base else []))
-    bases = [checkpoint_digests(folder_of(base) or Path(base))] if base else []
-    return fingerprint(checkpoint_digests(path), *bases)
+    place, chat_base = place_of(recipe.source.model, recipe.source.revision), recipe.source.base
+    folder = folder_of(place.name)
+    base = place[:2] if folder is None else (checkpoint_digests(folder),)
+    bases = [checkpoint_digests(folder_of(chat_base) or Path(chat_base))] if chat_base else []
+    return fingerprint(*base, *map(checkpoint_digests, place.adapters), *bases)
 
 
 def named_resources(section: Embeddings) -> dict[str, tuple[str, ...]]:

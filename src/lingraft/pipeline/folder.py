@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lingraft.errors import RecipeError
 from lingraft.files import clear_temporary, path_of, remove, write_text
-from lingraft.pipeline import completing, fingerprints, phases, stages
+from lingraft.pipeline import completing, fingerprints, phases, stages, trackers
 from lingraft.pipeline.completing import Completed, asked_of
 from lingraft.pipeline.evaluating import evaluation_fingerprint
 from lingraft.pipeline.phases import least_budget
@@ -163,7 +163,8 @@ def empty(run: Run) -> None:
     for stage in made:
         for done in [] if stage.is_symlink() else list(stage.rglob(DONE)):
             done.unlink()
-    more = (*TRACKER_FOLDERS, ENVIRONMENT, "report.html", RESULTS, run.metrics_path.name)
+    own = ("report.html", RESULTS, run.metrics_path.name)
+    more = (*TRACKER_FOLDERS, trackers.RUNS, ENVIRONMENT, *own)
     for path in (*made, *(run.path / name for name in more), *(run.choices_path, run.recipe_path)):
         remove(path)  # of a study's cell, which shares text and vocabulary, the link alone
 

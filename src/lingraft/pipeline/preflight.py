@@ -20,7 +20,7 @@ from lingraft.corpus import inputs as text_inputs, streams
 from lingraft.corpus.cleaning import decontamination
 from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.files import path_of
-from lingraft.models import export, source
+from lingraft.models import damage, export, source
 from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.families.record import KINDS
 from lingraft.models.graft import VocabularyTensors, is_tied
@@ -30,8 +30,9 @@ from lingraft.pipeline import chat, phase_data, stages
 from lingraft.pipeline.fingerprints import named_files
 from lingraft.pipeline.grafting import assemble, counts_of
 from lingraft.pipeline.model_kinds import for_model_kind
-from lingraft.pretrained.checkpoints import folder_of
+from lingraft.pretrained.checkpoints import folder_of, place_of
 from lingraft.pretrained.load import one_line
+from lingraft.pretrained.tokenizers import SETTINGS
 from lingraft.recipe import catalogue, stage_order
 from lingraft.recipe.base import described, lacking
 from lingraft.recipe.baselines import baseline
@@ -89,14 +90,18 @@ class Outline:
 
 
 def local_folder(section: Source) -> Path | None:
-    """Find where a source lies, in the Hub's cache too; None where it is not on this machine."""
+    """Find where a source lies, in the Hub's cache too; None where it is not on this machine.
+
+    Of an adapter it is the place of its base.
+    """
     if section.model is None:
         return None
-    folder = folder_of(section.model)
+    name, revision, _ = place_of(section.model, section.revision)
+    folder = folder_of(name)
     if folder is None:
         from huggingface_hub import try_to_load_from_cache  # a second's import, only for Hub ids
 
-        config = try_to_load_from_cache(section.model, "config.json", revision=section.revision)
+        config = try_to_load_from_cache(name, "config.json", revision=revision)
         folder = Path(config).parent if isinstance(config, str) else None
     return folder
 
@@ -118,7 +123,7 @@ def shapes_of(section: Source, vocab_size: int) -> source.LoadedSource | None:
                 f"source model '{folder}': has {module.part}, which cannot be grafted onto; "
                 "choose the model without them"
             )
-        return None if folder is None else source.load_shapes(folder)
+        return None if folder is None else source.load_shapes(folder, section.model)
     roles = set().union(*(kind.special_ids.values() for kind in KINDS.values()))
     model_type = str(section.architecture["model_type"])
     special = export.special_ids(model_type, dict.fromkeys(roles, 0))
@@ -134,7 +139,7 @@ def is_source_tied(section: Source) -> bool:
     folder = local_folder(section)
     if folder is None:
         return bool(source.config_of(section).tie_word_embeddings)
-    return is_tied(source.load_shapes(folder).model)
+    return is_tied(source.load_shapes(folder, section.model).model)
 
 
 def outline(recipe: Recipe, loaded: source.LoadedSource) -> Outline:
@@ -177,7 +182,8 @@ def _rows(recipe: Recipe, loaded: source.LoadedSource) -> tuple[int, int]:
     folder = local_folder(recipe.source)
     if section.action not in KEEPING or folder is None or not holds_tokenizer(folder):
         return section.most_rows(matrix), matrix if recipe.keeps_rows else 0
-    theirs = tokenizer_files.load(str(folder))
+    home = folder_of(place_of(str(recipe.source.model), own=SETTINGS).name) or folder
+    theirs = tokenizer_files.load(str(home))
     size = Vocabulary.of(theirs).size
     code = code_for(theirs, section.language_code, recipe.languages[0])
     added = int(code is not None and code not in theirs.get_vocab())
@@ -273,7 +279,22 @@ def check(recipe: Recipe, *, download: bool = False) -> RunPlan:
     target, *_ = [_built(variant, loaded) for variant in variants]
     tied = target.tied and target.recipe.embeddings.output_init is not None
     note = "embeddings.output_init: without effect, the output projection is tied"
-    return RunPlan(target.recipe, files, target, [note] if tied else [])
+    return RunPlan(target.recipe, files, target, _damaged(recipe, loaded) + [note] * tied)
+
+
+def _damaged(recipe: Recipe, loaded: source.LoadedSource) -> list[str]:
+    """Name rows of the source's files that the graft will mend; of an adapter its base's.
+
+    Raises:
+        DataError: there are too many.
+    """
+    folder, theirs = local_folder(recipe.source), stages.source_tokenizer(recipe)
+    if folder is None or theirs is None:
+        return []
+    names, damaged = {loaded.family.word_embeddings, loaded.family.decoder}, dict[int, str]()
+    for rows_VD in source.stored(folder, loaded.family, names).values():
+        damaged |= damage.find(rows_VD, Vocabulary.of(theirs), str(recipe.source.model))
+    return damage.described(damaged, theirs)
 
 
 def check_words(recipe: Recipe) -> None:

@@ -12,6 +12,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.callbacks import Callback
@@ -22,29 +23,27 @@ from lingraft.evaluation.written import with_written
 from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.families import family_of
 from lingraft.models.source import config_of
-from lingraft.pipeline import fingerprints, grafting
+from lingraft.pipeline import fingerprints, grafting, trackers
 from lingraft.pipeline.phase_data import check_shares, initializer_sentences
 from lingraft.pretrained import load as pretrained
 from lingraft.pretrained.checkpoints import named_tokenizer
 from lingraft.recipe import Embeddings
 from lingraft.recipe.phase import most_sentences
-from lingraft.rundir import FORMAT, fingerprint
+from lingraft.rundir import FORMAT, Run, fingerprint
 from lingraft.tokenizer import documents, extension as tokenizer_extension, files as tokenizer_files
 from lingraft.tokenizer.frame import code_for, speak
 from lingraft.tokenizer.shards import encode
-from lingraft.tokenizer.statistics import check_kept, statistics, warn
+from lingraft.tokenizer.statistics import check_kept, statistics, warn, warn_of_bytes
 from lingraft.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from accelerate import Accelerator
     from transformers import PreTrainedTokenizerFast
 
     from lingraft.models.families import Family
     from lingraft.recipe import Recipe, Source, Stream
-    from lingraft.rundir import Run
 
 logger = logging.getLogger(__name__)
 STATISTICS_SENTENCES = 20_000
@@ -83,13 +82,20 @@ class Context:
     clock: Clock | None = None
     """None where the budget is not in time."""
     callback: Callback = field(default_factory=Callback)
+    steps_before: dict[str, int] = field(default_factory=dict)
+    """Steps of all other phases of the run and its baselines, by phase, for trackers; filled in."""
 
     def seed_for(self, purpose: str) -> int:
         """Return a seed that is fixed by the run's seed and a purpose."""
         return seed_for(self.recipe.seed, purpose)
 
     def report_row(self, row: dict[str, Any]) -> None:
-        """Tell the callback of a row of metrics.jsonl."""
+        """Tell the callback, and the trackers that are asked for, of a row of metrics.jsonl."""
+        if self.recipe.hardware.trackers:
+            phase, main = row["phase"], Run(Path(self.accelerator.project_dir))
+            if phase not in self.steps_before:
+                self.steps_before[phase] = trackers.steps(main, (self.run, phase))
+            trackers.log_row(self.accelerator, self.run, row, self.steps_before[phase])
         is_step = row["kind"] == "train"
         (self.callback.on_step if is_step else self.callback.on_validation)(self.run, row)
 
@@ -119,10 +125,18 @@ def corpus(context: Context) -> str:
 
 
 def source_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast | None:
-    """Load the source's tokenizer; None where the model is trained from nothing."""
+    """Load the source's tokenizer; None where the model is trained from nothing.
+
+    For a vocabulary of another kind it need not cut text, and can stand in.
+    """
     if recipe.source.model is None:
         return None
-    return tokenizer_files.load(recipe.source.model, recipe.source.revision)
+    section, distils = recipe.tokenizer, any(phase.distil for phase in recipe.phases)
+    other = section.action == "use" or (section.action == "new" and section.algorithm != "source")
+    reads = distils or recipe.evaluation.before or source_family(recipe.source).kind == "causal"
+    return tokenizer_files.load(
+        recipe.source.model, recipe.source.revision, may_stand_in=other and not reads
+    )
 
 
 def check_tokenizers(recipe: Recipe) -> None:
@@ -236,7 +250,7 @@ def make_tokenizer(
     Args:
         recipe: says what is made.
         source: the source's tokenizer; None where the model is trained from nothing.
-        text: folder of the corpus stage; not read for a vocabulary that is kept or given.
+        text: folder of the corpus stage; need not be there for a vocabulary that is kept or given.
 
     Raises:
         LingraftError: as `extension.make` and `frame.code_for`.
@@ -253,6 +267,7 @@ def make_tokenizer(
     made, extension = tokenizer_extension.make(
         recipe.tokenizer, source, read, pad_id=pad_id, seed=seed, causal=causal
     )
+    warn_of_bytes(made, islice(read(), STATISTICS_SENTENCES) if text.is_dir() else ())
     if code is not None:
         speak(made, code)
     # the source's may know more than config.json (BLOOM, T5)
@@ -279,7 +294,7 @@ def _tokenise(
         }
     }
     for name, which in (("statistics", made), ("source_statistics", source)):
-        if which is not None:
+        if which is not None and not isinstance(which, tokenizer_files.StandIn):
             result[name] = {
                 split: statistics(
                     which, islice(streams.read_lines(text / f"{split}.txt"), STATISTICS_SENTENCES)

@@ -9,10 +9,11 @@ gigabytes a second.
 from __future__ import annotations
 
 import hashlib
+import json
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.errors import DataError, LingraftError, UnsupportedModelError, reading
 from lingraft.files import path_of, use_umask, write_json
 from lingraft.rundir import checkpoint_digests, digest, read_json
 
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 ENDINGS = (".safetensors", ".bin")
 """Endings of files of weights."""
 WEIGHTS = tuple(f"*{ending}" for ending in ENDINGS)
+OF_MODELS = ("model*.safetensors", "pytorch_model*.bin")
+"""Names of a model's own weights; a folder with such a file is a model, whatever lies beside it."""
+ADAPTER, LOW_RANK = "adapter_config.json", "adapter_model"
+BASE = "base_model_name_or_path"
+"""Names of peft: of its files, and of the key that names the model to which an adapter belongs."""
 
 
 def folder_of(name: str) -> Path | None:
@@ -47,6 +53,54 @@ def folder_of(name: str) -> Path | None:
             "or a Hub id such as FacebookAI/roberta-base"
         )
     return None
+
+
+class Place(NamedTuple):
+    """Place of a model's weights, and what is merged into them."""
+
+    name: str
+    """Folder or Hub id."""
+    revision: str | None
+    adapters: tuple[Path, ...] = ()
+    """Folders, in the order in which they are merged."""
+
+
+def place_of(name: str, revision: str | None = None, own: str | None = None) -> Place:
+    """Find where a model lies: of a LoRA adapter's folder where its base does.
+
+    Args:
+        name: folder or Hub id.
+        revision: on the Hub.
+        own: an adapter's folder that has a file of this name is the place itself.
+
+    Raises:
+        DataError: an adapter names no base, or one that is not there.
+        UnsupportedModelError: it is an adapter of another kind.
+    """
+    folder = folder_of(name)
+    if folder is None or not (folder / ADAPTER).is_file() or (own and (folder / own).is_file()):
+        return Place(name, revision)
+    if any(path for pattern in OF_MODELS for path in folder.glob(pattern)):
+        return Place(name, revision)
+    with reading(folder / ADAPTER, "save the adapter again"):
+        settings = dict(json.loads((folder / ADAPTER).read_bytes()))
+    base, kind = settings.get(BASE), settings.get("peft_type")
+    where = f"source model '{name}': is an adapter"
+    if not (isinstance(base, str) and any(folder.glob(f"{LOW_RANK}.*"))):
+        raise DataError(f"{where} without {LOW_RANK}.safetensors, or without {BASE} in {ADAPTER}")
+    if kind != "LORA":
+        raise UnsupportedModelError(
+            f"{where} of type {kind}, and only LoRA merges into the weights of its base; choose "
+            f"the base, '{base}', or a LoRA adapter"
+        )
+    try:
+        place = place_of(base, settings.get("revision"), own)
+    except (LingraftError, RecursionError) as error:
+        raise DataError(
+            f"{where}, and its base '{base}' is not there; download it, or correct {BASE} in "
+            f"{ADAPTER}"
+        ) from error
+    return place._replace(adapters=(*place.adapters, folder))
 
 
 def without_config(name: str) -> DataError:
@@ -71,11 +125,12 @@ def named_tokenizer(section: Tokenizer) -> list[Any]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the files of a model's weights in the order of their names; none where there are none.
+    """Return the files of a model's weights in the order of their names; none of an adapter's.
 
     Of two formats the first of `WEIGHTS` is read.
     """
-    return next(filter(None, (sorted(folder.glob(pattern)) for pattern in WEIGHTS)), [])
+    found = (sorted({*folder.glob(p)} - {*folder.glob(f"{LOW_RANK}.*")}) for p in WEIGHTS)
+    return next(filter(None, found), [])
 
 
 def weights_fingerprint(folder: Path) -> str:

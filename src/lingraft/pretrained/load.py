@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,20 @@ from transformers.utils import GENERATION_CONFIG_NAME, logging as transformers_l
 from transformers.utils.hub import cached_file
 
 from lingraft.errors import DataError, LingraftError, UnsupportedModelError, is_memory_full
-from lingraft.optional import check_answers
+from lingraft.optional import check_answers, require
 from lingraft.pretrained import checkpoints
-from lingraft.pretrained.checkpoints import folder_of, refuse_code, without_config
+from lingraft.pretrained.checkpoints import (
+    ADAPTER,
+    BASE,
+    folder_of,
+    place_of,
+    refuse_code,
+    without_config,
+)
 from lingraft.recipe import catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from transformers import PreTrainedModel
 
@@ -95,12 +103,15 @@ def load_config(
             `DEEPEST`.
     """
     quiet_transformers()
+    name, revision, adapters = place_of(name, revision)
     folder = folder_of(name)
     if folder is None:
         check_answers()
     elif not (folder / "config.json").is_file():
         raise without_config(name)
     where, title = str(folder or name), f"source model '{name}'"
+    if adapters:
+        title += f", the base of '{adapters[-1]}',"
     with one_line(
         f"{title} cannot be loaded{catalogue.hint(name)}", "check the name, or correct config.json"
     ):
@@ -165,7 +176,7 @@ def load_model(
     may_lack: Callable[[str], bool] = lambda name: False,
     **options: Any,
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Load a model in fp32 on the CPU, by a stock class.
+    """Load a model in fp32 on the CPU, by a stock class; an adapter merges with its base.
 
     Args:
         auto: AutoModel or another of its kind.
@@ -180,15 +191,15 @@ def load_model(
 
     Raises:
         DataError: the checkpoint is not there, broken, or lacks tensors.
-        UnsupportedModelError: it needs Python code of its own, or the architecture has no such
-            class.
+        UnsupportedModelError: it needs Python code of its own, or has no such class.
     """
+    if (place := place_of(name, revision)).adapters:
+        base, info = load_model(auto, *place[:2], settings, may_lack, **options)
+        return with_adapters(base, place.adapters), info
     config, folder = load_config(name, revision, settings), folder_of(name)
     if type(config) not in auto._model_mapping:
-        raise UnsupportedModelError(
-            f"{name}: transformers has no {auto.__name__} for models of type "
-            f"'{config.model_type}'; choose an encoder such as BERT, RoBERTa, ELECTRA or ModernBERT"
-        )
+        problem = f"transformers has no {auto.__name__} for models of type '{config.model_type}'"
+        raise UnsupportedModelError(f"{name}: {problem}; choose BERT, RoBERTa or ModernBERT, say")
     if getattr(config, "auto_map", None):
         logger.warning("model '%s': its own Python code (auto_map) is not run", name)
     with one_line(
@@ -209,14 +220,47 @@ def load_model(
             output_loading_info=True,
             **options,
         )
-    missing = loaded[1]["missing_keys"]
-    if lacking := sorted(key for key in missing if "pooler." not in key and not may_lack(key)):
+    missing = [key for key in loaded[1]["missing_keys"] if "pooler." not in key]
+    if lacking := sorted(key for key in missing if not may_lack(key)):
         raise DataError(
             f"source model '{name}': its weights lack {len(lacking)} tensors of a "
-            f"{config.model_type} model, as config.json says ('{lacking[0]}' is one); put back the "
-            "config.json that belongs to the weights, or save or download the model again"
+            f"{config.model_type} model, as config.json says ('{lacking[0]}' is one); put back its "
+            "own config.json, or save or download the model again"
         )
     return loaded
+
+
+def with_adapters(model: PreTrainedModel, folders: Iterable[Path]) -> PreTrainedModel:
+    """Add adapters to the weights of their base, as peft does; shapes alone on the meta device.
+
+    Where an adapter has embeddings of its own their number of rows becomes the model's.
+
+    Raises:
+        DataError: peft is not installed, or an adapter is broken or of another model.
+    """
+    for path in map(str, folders):
+        peft = require("peft", "merging a LoRA adapter", "lora")
+        problem = f"adapter '{path}' does not merge with its base"
+        advice = f"save it again, or correct {BASE} in {ADAPTER}"
+        with one_line(problem, advice), warnings.catch_warnings(action="ignore"):
+            tensors = peft.load_peft_weights(path, device="cpu")
+            matrix = model.get_input_embeddings().get_parameter("weight")
+            names = tuple(f".{name}" for name, own in model.named_parameters() if own is matrix)
+            rows = {len(tensor) for name, tensor in tensors.items() if name.endswith(names)}
+            if rows - {len(matrix)}:
+                model.resize_token_embeddings(max(rows), mean_resizing=False)
+            config = peft.PeftConfig.from_pretrained(path)
+            wrapped = peft.PeftModel(model, config, low_cpu_mem_usage=True)
+            own, given = (
+                {(name, *tensor.shape) for name, tensor in side.items()}
+                for side in (peft.get_peft_model_state_dict(wrapped), tensors)
+            )
+            if odd := sorted(own ^ given):
+                raise DataError(f"{problem}: '{odd[0][0]}' differs or is in one alone; {advice}")
+            if not matrix.is_meta:
+                peft.set_peft_model_state_dict(wrapped, tensors, low_cpu_mem_usage=True)
+            model = wrapped.merge_and_unload()
+    return model
 
 
 def first_position(config: PreTrainedConfig, pad_id: int) -> int:

@@ -22,7 +22,7 @@ from transformers.models.auto.tokenization_auto import (
 )
 
 from lingraft.errors import DataError, UnsupportedModelError
-from lingraft.pretrained.checkpoints import folder_of, refuse_code
+from lingraft.pretrained.checkpoints import folder_of, place_of, refuse_code
 from lingraft.pretrained.load import find_file, one_line
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ EVERY_BYTE = "".join(
 PIECES = 500
 """Number of pieces of the vocabulary, roughly, that make up one more line."""
 OTHER_MODEL = "choose a model with a tokenizer.json that transformers loads"
+SETTINGS = "tokenizer_config.json"
 SENTENCEPIECE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 
 
@@ -66,6 +67,7 @@ def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenize
         UnsupportedModelError: it needs Python code of its own, gives other ids than its files say,
             or has tokens that its model has no row of embeddings for.
     """
+    name, revision, _ = place_of(name, revision, own=SETTINGS)
     where = str(folder_of(name) or name)
     with one_line(
         f"{name}: its tokenizer cannot be loaded",

@@ -27,18 +27,32 @@ from tokenizers import (
     pre_tokenizers,
     processors,
 )
-from transformers import PreTrainedTokenizerFast
+from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from lingraft.corpus.cleaning.clean import INVISIBLE_CHARACTERS
 from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.files import write_json, writing
-from lingraft.pretrained.checkpoints import folder_of
-from lingraft.pretrained.tokenizers import load_tokenizer
+from lingraft.pretrained.checkpoints import folder_of, place_of
+from lingraft.pretrained.tokenizers import SETTINGS, load_tokenizer
 from lingraft.rundir import read_json
 from lingraft.tokenizer.algorithms import check_size, train_model
-from lingraft.tokenizer.frame import ROLES, Frame, default_frame, frame_of
+from lingraft.tokenizer.frame import (
+    ROLES,
+    Frame,
+    default_frame,
+    frame_of,
+    put_around,
+    special_ids,
+)
 from lingraft.tokenizer.merges import Sample
-from lingraft.tokenizer.state import Kind, holds_tokenizer, kind_of_state, merges_are_lost, steps
+from lingraft.tokenizer.state import (
+    BYTE_OF,
+    Kind,
+    holds_tokenizer,
+    kind_of_state,
+    merges_are_lost,
+    steps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -200,7 +214,7 @@ def _tokenizer(
 
 
 def wrapped(
-    state: dict[str, Any], source: PreTrainedTokenizerFast, inputs: Sequence[str] = ()
+    state: dict[str, Any], source: PreTrainedTokenizerBase, inputs: Sequence[str] = ()
 ) -> PreTrainedTokenizerFast:
     """Wrap a backend as a tokenizer with the source's special tokens, inputs and length.
 
@@ -243,17 +257,70 @@ def save(tokenizer: PreTrainedTokenizerBase, path: Path) -> None:
     write_json(config_path, config)
 
 
-def load(path_or_id: str | Path, revision: str | None = None) -> PreTrainedTokenizerFast:
+class StandIn(PreTrainedTokenizerFast):
+    """Pieces, ids and special tokens of a tokenizer that has no tokenizer.json.
+
+    It cuts a word into its longest pieces, and not as that one does.
+    """
+
+
+def stand_in(slow: PreTrainedTokenizerBase) -> StandIn:
+    """Let a tokenizer that Python code alone knows serve where a new vocabulary is made.
+
+    Its own code says where a piece stands in a text, behind a letter and before one. Of two pieces
+    of one text that both begin a word (PhoBERT's 'ch@@' and 'ch') the second continues words.
+    """
+    ids, special = slow.get_vocab(), special_ids(slow)
+    spelt = {piece: index for piece, index in ids.items() if index in special}
+    backend = Tokenizer(models.BPE(spelt, []))
+    if isinstance(slow, ByT5Tokenizer):
+        backend.model = models.BPE(spelt | {c: ids[chr(b)] for c, b in BYTE_OF.items()}, [])
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    else:
+        x = min((p for p in ids if p.isascii() and p.isalpha()), key=len, default="x")
+        for piece, index in sorted(ids.items(), key=lambda entry: entry[1]):
+            text = slow.convert_tokens_to_string([x, piece, x])[len(x) : -len(x)]
+            marks = ("", "##") if text.startswith(" ") else ("##",)
+            forms = [mark + text.strip() for mark in marks if text.strip()]
+            form = next((form for form in forms if form not in spelt), f"[unused{index}]")
+            spelt |= {form: index} if index not in special else {}
+        backend.model = models.WordPiece(spelt, unk_token=str(slow.unk_token))
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    added = slow.added_tokens_decoder
+    tokens = {index: str(slow.convert_ids_to_tokens(index)) for index in sorted(special)}
+    backend.add_special_tokens([added.get(index, token) for index, token in tokens.items()])
+    tokens, templates = tokens | {-1: "$A", -2: "$B"}, []
+    for texts in ([[-1]], [[-1], [-2]]):
+        around = slow.build_inputs_with_special_tokens(*texts)
+        types = slow.create_token_type_ids_from_sequences(*texts)
+        templates.append([f"{tokens[i]}:{kind}" for i, kind in zip(around, types, strict=True)])
+    put_around(backend, *templates)
+    like = wrapped(json.loads(backend.to_str()), slow)
+    return StandIn(tokenizer_object=like.backend_tokenizer, **like.init_kwargs)
+
+
+def load(
+    path_or_id: str | Path, revision: str | None = None, *, may_stand_in: bool = False
+) -> PreTrainedTokenizerFast:
     """Load a tokenizer from a directory or the Hub.
+
+    Args:
+        path_or_id: where it is.
+        revision: on the Hub.
+        may_stand_in: whether pieces and special tokens are enough (`stand_in`).
 
     Raises:
         DataError: it is missing or broken.
         UnsupportedModelError: it has no `tokenizers` backend, or needs Python code of its own.
     """
-    folder = folder_of(str(path_or_id))
-    if folder and not (holds_tokenizer(folder) or (folder / "tokenizer_config.json").is_file()):
+    name, revision, _ = place_of(str(path_or_id), revision, own=SETTINGS)
+    folder = folder_of(name)
+    if folder and not (holds_tokenizer(folder) or (folder / SETTINGS).is_file()):
         raise DataError(f"{folder}: has no tokenizer; save the model's there with save_pretrained")
-    tokenizer = fast(load_tokenizer(str(path_or_id), revision))
+    loaded = load_tokenizer(name, revision)
+    if may_stand_in and not isinstance(loaded, PreTrainedTokenizerFast):
+        return stand_in(loaded)
+    tokenizer = fast(loaded)
     is_bpe = isinstance(tokenizer.backend_tokenizer.model, models.BPE)
     if is_bpe and merges_are_lost(state_of(tokenizer)):
         raise UnsupportedModelError(
@@ -286,7 +353,8 @@ def fast(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise UnsupportedModelError(
             f"{tokenizer.name_or_path}: its tokenizer is {type(tokenizer).__name__}, which has no "
-            "tokenizer.json; choose a model with one, such as FacebookAI/xlm-roberta-base"
+            "tokenizer.json; choose a model with one, such as FacebookAI/xlm-roberta-base, or make "
+            'a new vocabulary (tokenizer.algorithm="unigram"; of no causal model)'
         )
     return tokenizer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import unicodedata
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import regex
@@ -12,8 +13,8 @@ from tokenizers import normalizers
 
 from lingraft.corpus.readers.lines import batched
 from lingraft.errors import DataError
-from lingraft.tokenizer.files import kind_of, plain_backend
-from lingraft.tokenizer.state import MERGING, WORD_START
+from lingraft.tokenizer.files import kind_of, plain_backend, state_of
+from lingraft.tokenizer.state import BYTE_OF, MERGING, WORD_START, missing_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -132,6 +133,19 @@ def warn(language: str, found: Found) -> None:
                 "tokenizer: %s of the %s text is %.1f %%; tokenizer.action = 'new' keeps more",
                 *(key.replace("_", " "), language, 100 * share),
             )
+
+
+def warn_of_bytes(tokenizer: PreTrainedTokenizerFast, sentences: Iterable[str]) -> None:
+    """Log which bytes of UTF-8 a vocabulary of bytes lacks, and how much of a text they take."""
+    lacking = {BYTE_OF[piece] for piece in missing_bytes(state_of(tokenizer)) if piece in BYTE_OF}
+    if lacking:
+        count = Counter(chain.from_iterable(sentences))
+        lost = sum(n for letter, n in count.items() if not lacking.isdisjoint(letter.encode()))
+        logger.warning(
+            "tokenizer: it lacks %d bytes (%s), and loses %s of %s characters of the text without "
+            "a sign; tokenizer.action = 'append' adds them",
+            *(len(lacking), bytes(sorted(lacking)).hex(" "), f"{lost:,}", f"{count.total():,}"),
+        )
 
 
 def check_kept(whose: str, share: float | None) -> None:

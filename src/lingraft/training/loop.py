@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from lingraft.training.problem import Problem, ValidationResult
 
 logger = logging.getLogger(__name__)
-TRACKED = ("loss", "learning_rate", "gradient_norm", "tokens_per_second", "mfu")
 LARGE = 1 << 22
 """Parameters of a model after which it is worth some tenths of a second to look for garbage."""
 
@@ -357,14 +356,10 @@ class _Trainer:
                 self.save(stable=True)
 
     def write(self, row: dict[str, Any]) -> None:
-        """Append a row to metrics.jsonl, tell who listens and the trackers that are asked for."""
+        """Append a row to metrics.jsonl, and tell who listens."""
         if not self.accelerator.is_main_process:
             return
         with self.job.metrics_path.open("a", encoding="utf-8") as file:
             file.write(json_line(row))
         if self.job.on_row is not None:
             self.job.on_row(row)
-        if self.job.hardware.trackers:
-            name = f"{row['phase']}/{row['kind']}"
-            values = {f"{name}_{key}": row[key] for key in TRACKED if row.get(key) is not None}
-            self.accelerator.log(values, step=row["step"])
