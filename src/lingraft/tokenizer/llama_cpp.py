@@ -54,8 +54,6 @@ def metadata(tokenizer: PreTrainedTokenizerFast, rows: int) -> dict[str, Any]:
         raise _refused("has no end-of-text token, or puts other tokens around a text")
     ids = ids | {"bos": before[0] if before else ids.get("bos", ids["eos"])}  # else 11 or 1
     added = tokenizer.added_tokens_decoder
-    if strips := [token.content for token in added.values() if token.lstrip or token.rstrip]:
-        logger.warning("white space beside %s is a token of its own in llama.cpp", strips[0])
     types = {i: BYTE for i, piece in enumerate(pieces) if backend.BYTE_PIECE.fullmatch(piece)}
     types |= dict.fromkeys(added, USER_DEFINED)
     types |= dict.fromkeys(vocabulary.special_ids, CONTROL)
@@ -65,6 +63,8 @@ def metadata(tokenizer: PreTrainedTokenizerFast, rows: int) -> dict[str, Any]:
         "add_bos_token": bool(before),
         "add_eos_token": bool(after),
     }
+    if strips := [token.content for token in added.values() if token.lstrip or token.rstrip]:
+        logger.warning("white space beside %s is a token of its own in llama.cpp", strips[0])
     values |= {f"{name}_token_id": ids[role] for role, name in ROLES.items() if role in ids}
     chat = {"chat_template": tokenizer.chat_template} if tokenizer.chat_template else {}
     return {f"ggml.{key}": value for key, value in values.items()} | chat
@@ -72,7 +72,8 @@ def metadata(tokenizer: PreTrainedTokenizerFast, rows: int) -> dict[str, Any]:
 
 def _refused(why: str) -> UnsupportedModelError:
     return UnsupportedModelError(
-        f"the tokenizer {why}, so llama.cpp would give other ids; use the model in transformers"
+        f"the tokenizer {why}, so llama.cpp would give other ids; use the model in transformers or "
+        "train one with tokenizer.action=new tokenizer.algorithm=byte-bpe"
     )
 
 
