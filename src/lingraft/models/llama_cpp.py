@@ -49,8 +49,7 @@ def export(name: str, out: Path, dtype: str = "source") -> dict[str, Any]:
     source, config = folder_of(name), load_config(name)
     if config.model_type not in FAMILIES or (source is not None and added.in_folder(source)):
         raise UnsupportedModelError(
-            f"{name}: is '{config.model_type}', or has modules of its own; GGUF files are made of "
-            f"plain {', '.join(FAMILIES)}"
+            f"{name}: has modules of its own or is none of {', '.join(FAMILIES)}; use transformers"
         )
     settings, number = _settings(config), NUMBERS[dtype_of(config, dtype)]
     words = vocabulary.metadata(tokenizer_files.load(name), int(config.vocab_size))

@@ -63,10 +63,11 @@ def metadata(tokenizer: PreTrainedTokenizerFast, rows: int) -> dict[str, Any]:
         "add_bos_token": bool(before),
         "add_eos_token": bool(after),
     }
-    if strips := [token.content for token in added.values() if token.lstrip or token.rstrip]:
-        logger.warning("white space beside %s is a token of its own in llama.cpp", strips[0])
+    strips = any(token.lstrip or token.rstrip for token in added.values())
+    if strips or "Metaspace" in str(state_of(tokenizer)["pre_tokenizer"]):
+        logger.warning("llama.cpp gives other ids for spaces by special tokens or before a text")
     values |= {f"{name}_token_id": ids[role] for role, name in ROLES.items() if role in ids}
-    chat = {"chat_template": tokenizer.chat_template} if tokenizer.chat_template else {}
+    chat = {"chat_template": t} if isinstance(t := tokenizer.chat_template, str) else {}
     return {f"ggml.{key}": value for key, value in values.items()} | chat
 
 
