@@ -17,7 +17,10 @@ GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 128}
 LLAMA = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 16}
 LLAMA |= {"num_key_value_heads": 1, "intermediate_size": 48, "max_position_embeddings": 128}
 WINDOW = {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]}
+WINDOW |= {"query_pre_attn_scalar": 16}  # as wide as a head, as Gemma's small models have it
 SHAPES = {"gpt2": GPT2, "gemma2": LLAMA | WINDOW, "gemma3_text": LLAMA | WINDOW}
+SHAPES["gpt_neox"] = LLAMA | {"num_key_value_heads": None}
+SHAPES |= {"exaone4": LLAMA | {"sliding_window": None, "layer_types": ["full_attention"] * 2}}
 
 
 def save(folder: Path, family: str) -> Path:

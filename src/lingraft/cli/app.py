@@ -37,7 +37,7 @@ COMMANDS = {
     "study": "Run a grid of recipes and compare them: run, plan, report.",
     "analyze": "Compare languages inside a model: retrieval, alignment.",
     "translate": "Translate a text with any encoder-decoder.",
-    "convert": "Make another kind of model: sentence-encoder, seq2seq.",
+    "convert": "Make another kind of model: sentence-encoder, seq2seq, gguf.",
 }
 """Commands in the order of the help."""
 HELP = (

@@ -1,17 +1,18 @@
-"""`lingraft convert sentence-encoder` and `seq2seq`: they parse, call and print."""
+"""`lingraft convert sentence-encoder`, `seq2seq` and `gguf`: they parse, call and print."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
+import typer
 from pydantic import Field
 
 from lingraft.cli import options as ask, parsing
 from lingraft.crosslingual.settings import Pooling
 from lingraft.errors import RecipeError
 
-command = ask.group("Make another kind of model of an encoder.")
+command = ask.group("Make another kind of model, or a file for another program.")
 
 
 class Shape(parsing.Keys):
@@ -21,6 +22,13 @@ class Shape(parsing.Keys):
     """Layers of the decoder; by default a quarter of the encoder's, as in VECO."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of cross-attention, where the model has none."""
+
+
+class Numbers(parsing.Keys):
+    """Numbers in the file."""
+
+    dtype: Literal["source", "fp32", "bf16", "fp16"] = "source"
+    """Of the matrices; `source` takes the checkpoint's. llama-quantize makes smaller ones."""
 
 
 @command.command("sentence-encoder")
@@ -78,3 +86,25 @@ def seq2seq(model: ask.Model, out_dir: ask.NewFolder, settings: ask.OwnKeys = No
     if result.fresh_cross_attention:
         parsing.line(f"cross-attention: the model has none; fresh, N(0, 0.02), seed {given.seed}")
     return {"model": out_dir, "parameters": result.parameters}
+
+
+@command.command("gguf")
+@parsing.takes(lambda: (Numbers,))
+def gguf(
+    model: ask.Model,
+    out_file: Annotated[Path, typer.Option("--out", help="The file, made here.")],
+    settings: ask.OwnKeys = None,
+) -> object:
+    """Write a causal model as one file for llama.cpp and what is built on it (ollama, LM Studio).
+
+    lingraft convert gguf runs/ko/model --out ko.gguf
+
+    Models and vocabularies of which llama.cpp would give other numbers or ids are refused.
+    """
+    from lingraft.models import llama_cpp
+    from lingraft.recipe import catalogue
+
+    given = parsing.read(Numbers, settings)
+    done = llama_cpp.export(catalogue.resolve(model), out_file, given.dtype)
+    parsing.line(f"{out_file}: {done['arch']} in {done['dtype']}, words cut by '{done['pre']}'")
+    return {"file": out_file} | done

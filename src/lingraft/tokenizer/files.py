@@ -74,6 +74,11 @@ WORDS = (
     r" ?[\p{L}\p{M}][\p{L}\p{M}\x{180E}\x{200C}\x{200D}]*|"
     r" ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
 )
+# Qwen 3.5's, for causal models: llama.cpp knows it by a name. It drops no invisible characters.
+CAUSAL_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 
 def kind_of(tokenizer: PreTrainedTokenizerBase) -> Kind:
@@ -134,7 +139,7 @@ def train(
             frame = dataclasses.replace(frame, stripping=frame.roles.get("mask_token"))
     frame = frame.with_pad_at(pad_id)
     sample = Sample(sentences, section.max_train_sentences, seed)
-    backend = _backend(kind, section, frame, sample)
+    backend = _backend(kind, section, frame, sample, CAUSAL_WORDS if causal else WORDS)
     made = _wrap(backend, kind, frame, {} if source is None else _sides(source))
     check_size(len(made), section)
     if len(made) < section.vocab_size:
@@ -142,7 +147,9 @@ def train(
     return made
 
 
-def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample) -> Tokenizer:
+def _backend(
+    kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample, pattern: str
+) -> Tokenizer:
     form: Any = normalizers.NFC() if section.normalization == "nfc" else normalizers.NFKC()
     # The corpus stage leaves none of these in the text that is learnt from.
     visible = normalizers.Replace(Regex(f"[{INVISIBLE_CHARACTERS}]"), "")
@@ -156,8 +163,8 @@ def _backend(kind: Kind, section: recipe.Tokenizer, frame: Frame, sample: Sample
         pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
         decoder = decoders.Metaspace(prepend_scheme="first")
     elif kind == "byte-bpe":
-        normaliser = normalizers.Sequence([visible, form])
-        words = pre_tokenizers.Split(Regex(WORDS), behavior="isolated")
+        normaliser = form if pattern == CAUSAL_WORDS else normalizers.Sequence([visible, form])
+        words = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
         in_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         pre_tokenizer = pre_tokenizers.Sequence([words, in_bytes])
         decoder = decoders.ByteLevel()

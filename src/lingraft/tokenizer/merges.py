@@ -13,7 +13,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,6 +181,16 @@ def cut(tokens: Sequence[str], digits: bool, unknown: str | None = None) -> Iter
         part.append(token)
     if part:
         yield part
+
+
+def derivation(piece: str, ranks: Mapping[tuple[str, str], int]) -> list[tuple[int, str]]:
+    """Return the merges on the way to a piece, commonest pair first: rank, and what it gives."""
+    symbols, taken = list(piece), list[tuple[int, str]]()
+    while found := [(ranks[p], i) for i, p in enumerate(pairwise(symbols)) if p in ranks]:
+        rank, i = min(found)
+        symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
+        taken.append((rank, symbols[i]))
+    return taken
 
 
 def _sort(character: str) -> str:

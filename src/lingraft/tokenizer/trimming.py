@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import copy
 import json
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, models, normalizers
@@ -26,7 +25,7 @@ from tokenizers import Tokenizer, models, normalizers
 from lingraft.corpus.readers.lines import batched
 from lingraft.tokenizer.algorithms import SPECIAL_SCORE, check_size, train_model, train_sp_bpe
 from lingraft.tokenizer.frame import Frame
-from lingraft.tokenizer.merges import count_words
+from lingraft.tokenizer.merges import count_words, derivation
 from lingraft.tokenizer.state import (
     BYTE_OF,
     BYTE_PIECE,
@@ -121,18 +120,8 @@ def _parts(model: dict[str, Any], pieces: Iterable[str]) -> set[str]:
     ranks = {tuple(merge): rank for rank, merge in enumerate(model["merges"])}
     parts: set[str] = set()
     for piece in pieces:
-        symbols = list(piece)
-        if len(symbols) == 1 or BYTE_PIECE.fullmatch(piece):
-            continue
-        parts.update(symbols)
-        while len(symbols) > 1:
-            pairs = list(pairwise(symbols))
-            best = min(pairs, key=lambda pair: ranks.get(pair, len(ranks)))
-            if best not in ranks:
-                break
-            place = pairs.index(best)
-            symbols[place : place + 2] = ["".join(best)]
-            parts.add(symbols[place])
+        if len(piece) > 1 and not BYTE_PIECE.fullmatch(piece):
+            parts.update(piece, (part for _, part in derivation(piece, ranks)))
     return parts
 
 
