@@ -24,7 +24,7 @@ from lingraft.pretrained.tokenizers import padding_tokenizer
 from lingraft.processes import growing
 from lingraft.recipe import catalogue
 from lingraft.tasks import reading
-from lingraft.tokenizer.frame import languages, target_setting
+from lingraft.tokenizer.frame import languages, spelt, target_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,7 +116,7 @@ def _choose_languages(
                 f"{'give one of them' if code is None else f'{code!r} is none of them'}"
             )
     if source is not None:
-        tokenizer.src_lang = source
+        tokenizer.src_lang = spelt(tokenizer, source)
     if target is not None:
         setattr(decoding, target_setting(tokenizer), codes[target])
 

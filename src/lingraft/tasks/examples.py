@@ -124,6 +124,14 @@ class TranslationExample:
     """Language of the translation; scores that cut words by a language's rules ask for it."""
 
 
+@dataclass(frozen=True, slots=True)
+class DirectedExample(TranslationExample):
+    """A text and its translation in two languages that are not the task's."""
+
+    codes: tuple[str, str] = ("", "")
+    """As the tokenizer of a model of many languages calls them."""
+
+
 Example = (
     TextExample | TaggedExample | RelationExample | ParseExample | SpanExample | TranslationExample
 )

@@ -6,7 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.readers.lines import kind
-from lingraft.tasks.examples import Answer, SpanExample, TextExample, TranslationExample
+from lingraft.tasks.examples import (
+    Answer,
+    DirectedExample,
+    SpanExample,
+    TextExample,
+    TranslationExample,
+)
 from lingraft.tasks.reading import MISSING, FileRow, json_document, jsonl_rows, table_rows
 
 if TYPE_CHECKING:
@@ -46,7 +52,7 @@ def example(row: FileRow, definition: Definition) -> TextExample:
 
 
 def translation(row: FileRow, definition: Definition) -> TranslationExample:
-    """Make the pair of a row.
+    """Make the pair of a row, which may have a direction of its own.
 
     Raises:
         DataError: a column is missing, or a side is empty.
@@ -56,6 +62,9 @@ def translation(row: FileRow, definition: Definition) -> TranslationExample:
     if not text or not other:
         raise row.error("a side is empty; leave such pairs out of the file")
     identifier = row.identifier(columns.id)
+    codes = [row.find(names) for names in (columns.text_code, columns.pair_code)]
+    if any(code not in (MISSING, None, "") for code in codes):
+        return DirectedExample(identifier, text, other, codes=(str(codes[0]), str(codes[1])))
     return TranslationExample(identifier, text, other, language=definition.language)
 
 

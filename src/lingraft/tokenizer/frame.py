@@ -55,6 +55,13 @@ def languages(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
     return {token.strip("_"): index for token, index in tokens.items()}
 
 
+def spelt(tokenizer: PreTrainedTokenizerBase, code: str) -> str:
+    """Return what `src_lang` calls one of `languages`: ko for M2M's class, else the token."""
+    if hasattr(tokenizer, "lang_token_to_id"):
+        return code
+    return str(tokenizer.convert_ids_to_tokens(languages(tokenizer)[code]))
+
+
 def target_setting(tokenizer: PreTrainedTokenizerBase) -> str:
     """Return the key of `generate()` that says the target language, by its id.
 
