@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tiny_tokenizers import SIZE, build
+from tiny_tokenizers import ROBERTA, SIZE, TEXT, build
+
+from lingraft.tokenizer.frame import languages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +92,44 @@ def save(folder: Path, kind: str, **changes: Any) -> Path:
     translator(kind, **changes).save_pretrained(folder)
     build("roberta").save_pretrained(folder)
     return folder
+
+
+def of_languages(kind: str, folder: Path) -> list[str]:
+    """Save an untrained 'nllb', 'm2m', 'mbart-50' or 'mbart', and return its codes.
+
+    The tokenizers of mBART know no letters.
+    """
+    import sentencepiece
+    import transformers as hf
+
+    folder.mkdir(parents=True)
+    if kind == "m2m":
+        sentences, model = folder / "text", folder / "spm.model"
+        sentences.write_text("\n".join(TEXT), "utf-8")
+        how: dict[str, Any] = {"vocab_size": 300, "model_type": "bpe", "character_coverage": 1.0}
+        how |= {"input": str(sentences), "model_prefix": str(folder / "spm"), "minloglevel": 2}
+        sentencepiece.SentencePieceTrainer.train(**how)
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(model))
+        names = [*ROBERTA, *map(pieces.id_to_piece, range(3, len(pieces)))]
+        ids = {piece: index for index, piece in enumerate(names)}
+        (folder / "vocab.json").write_text(json.dumps(ids), "utf-8")
+        tokenizer: Any = hf.M2M100Tokenizer(str(folder / "vocab.json"), str(model))
+    elif kind == "nllb":
+        letters = sorted({*"".join(TEXT)} - {" "})
+        ids = {piece: index for index, piece in enumerate([*ROBERTA, "▁", *letters])}
+        tokenizer = hf.NllbTokenizer(vocab=ids, extra_special_tokens=["eng_Latn", "kor_Hang"])
+    else:
+        tokenizer = hf.MBart50Tokenizer() if kind == "mbart-50" else hf.MBartTokenizer()
+    codes = languages(tokenizer)
+    stack = {"layers": 1, "attention_heads": 2, "ffn_dim": 48}
+    shape = {f"{side}_{key}": n for side in ("encoder", "decoder") for key, n in stack.items()}
+    shape |= {"d_model": WIDTH, "max_position_embeddings": 64, **IDS}
+    shape |= {"vocab_size": max(len(tokenizer), *codes.values()) + 1}
+    is_mbart = kind.startswith("mbart")
+    config = hf.MBartConfig(**shape) if is_mbart else hf.M2M100Config(**shape)
+    hf.AutoModelForSeq2SeqLM.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return list(codes)
 
 
 def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> Path:
