@@ -102,31 +102,27 @@ def of_languages(kind: str, folder: Path) -> list[str]:
     import sentencepiece
     import transformers as hf
 
-    folder.mkdir(parents=True)
+    folder.mkdir()
+    model, vocabulary = folder / "spm.model", folder / "vocab.json"
     if kind == "m2m":
-        sentences, model = folder / "text", folder / "spm.model"
-        sentences.write_text("\n".join(TEXT), "utf-8")
-        how: dict[str, Any] = {"vocab_size": 300, "model_type": "bpe", "character_coverage": 1.0}
-        how |= {"input": str(sentences), "model_prefix": str(folder / "spm"), "minloglevel": 2}
-        sentencepiece.SentencePieceTrainer.train(**how)
-        pieces = sentencepiece.SentencePieceProcessor(model_file=str(model))
-        names = [*ROBERTA, *map(pieces.id_to_piece, range(3, len(pieces)))]
-        ids = {piece: index for index, piece in enumerate(names)}
-        (folder / "vocab.json").write_text(json.dumps(ids), "utf-8")
-        tokenizer: Any = hf.M2M100Tokenizer(str(folder / "vocab.json"), str(model))
+        (folder / "text").write_text("\n".join(TEXT), "utf-8")
+        learn: Any = sentencepiece.SentencePieceTrainer.train
+        how = {"model_type": "bpe", "character_coverage": 1.0, "minloglevel": 2}
+        learn(input=folder / "text", model_prefix=folder / "spm", vocab_size=300, **how)
+        learnt = sentencepiece.SentencePieceProcessor(model_file=str(model))
+        pieces = [*ROBERTA, *map(learnt.id_to_piece, range(3, len(learnt)))]
+        vocabulary.write_text(json.dumps(dict(zip(pieces, range(len(pieces)), strict=True))))
+        tokenizer: Any = hf.M2M100Tokenizer(str(vocabulary), str(model))
     elif kind == "nllb":
-        letters = sorted({*"".join(TEXT)} - {" "})
-        ids = {piece: index for index, piece in enumerate([*ROBERTA, "▁", *letters])}
+        pieces = [*ROBERTA, "▁", *sorted({*"".join(TEXT)} - {" "})]
+        ids = dict(zip(pieces, range(len(pieces)), strict=True))
         tokenizer = hf.NllbTokenizer(vocab=ids, extra_special_tokens=["eng_Latn", "kor_Hang"])
     else:
         tokenizer = hf.MBart50Tokenizer() if kind == "mbart-50" else hf.MBartTokenizer()
-    codes = languages(tokenizer)
-    stack = {"layers": 1, "attention_heads": 2, "ffn_dim": 48}
-    shape = {f"{side}_{key}": n for side in ("encoder", "decoder") for key, n in stack.items()}
-    shape |= {"d_model": WIDTH, "max_position_embeddings": 64, **IDS}
-    shape |= {"vocab_size": max(len(tokenizer), *codes.values()) + 1}
-    is_mbart = kind.startswith("mbart")
-    config = hf.MBartConfig(**shape) if is_mbart else hf.M2M100Config(**shape)
+    codes, kinds = languages(tokenizer), {True: hf.MBartConfig, False: hf.M2M100Config}
+    shape = {"d_model": WIDTH, "max_position_embeddings": 64, "encoder_layers": 1, **IDS}
+    shape |= {"decoder_layers": 1, "vocab_size": max(len(tokenizer), *codes.values()) + 1}
+    config = kinds[kind.startswith("mbart")](**shape)
     hf.AutoModelForSeq2SeqLM.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return list(codes)

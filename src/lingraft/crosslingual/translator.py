@@ -143,7 +143,7 @@ def write(
     )
     translator = Translator.load(where, settings)
     started = time.monotonic()
-    before = encoder_decoder.write_lines(text, translator.translate, out, made_of)
+    before = encoder_decoder.write_lines(text, translator.translate, out, made_of, "translate")
     speed = (len(text) - before) / max(time.monotonic() - started, 1e-9)
     empty = sum(not line for line in reading.lines(out))
     return {"lines": len(text), "empty": empty, "lines_per_second": speed}

@@ -13,14 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from lingraft.errors import TrainingError
 from lingraft.files import clear_temporary, write_text
-from lingraft.finetuning import (
-    data as task_data,
-    heads,
-    new_language,
-    outcomes,
-    partners,
-    source_parts,
-)
+from lingraft.finetuning import data as task_data, heads, outcomes, partners, source_parts
+from lingraft.finetuning.new_language import prepare
 from lingraft.finetuning.outcomes import Outcome, SplitScores
 from lingraft.finetuning.problem import Finetuning, SelectionSplit
 from lingraft.finetuning.recipe import phase_of
@@ -98,7 +92,7 @@ def finetune(
     with Run(out).locked() if accelerator.is_main_process else contextlib.nullcontext():
         seeds = options.seeds or range(recipe.seeds)
         tuner = FineTuner(out, options, hardware, accelerator, recipe.keep_models)
-        runs = [new_language.prepare(run, out, tuner.keep_best) for run in runs]
+        runs = [prepare(run, out, tuner.keep_best) for run in runs]
         return tuner.finetune(runs, seeds)
 
 

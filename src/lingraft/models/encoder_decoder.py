@@ -302,17 +302,13 @@ def translate(
 
 
 def write_lines(
-    texts: Sequence[str],
-    translate: Callable[[Sequence[str], Callable[[int], object]], list[str]],
-    out: Path,
-    made_of: str,
-    title: str = "translate",
+    texts: Sequence[str], translate: Callable[..., list[str]], out: Path, made_of: str, title: str
 ) -> int:
     """Write the translations of texts, a line each; a call that is killed goes on.
 
     Args:
         texts: to translate.
-        translate: translates some of them, and calls what it is given with the number that is done.
+        translate: as the function of this name, with texts and `on_batch`.
         out: the file.
         made_of: fingerprint of all that the lines depend on.
         title: of the progress.
@@ -328,7 +324,7 @@ def write_lines(
             logger.info("%s: goes on after %s lines", out, f"{before:,}")
         ticker.start_at(before)
         for block in batched(texts[before:], BLOCK):
-            lines = translate(block, ticker.advance)
+            lines = translate(block, on_batch=ticker.advance)
             file.write("".join(f"{line}\n" for line in lines).encode())
             file.flush()
     return before

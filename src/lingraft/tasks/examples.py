@@ -122,14 +122,8 @@ class TranslationExample:
     translation: str
     language: str = "und"
     """Language of the translation; scores that cut words by a language's rules ask for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DirectedExample(TranslationExample):
-    """A text and its translation in two languages that are not the task's."""
-
-    codes: tuple[str, str] = ("", "")
-    """As the tokenizer of a model of many languages calls them."""
+    codes: tuple[str, str] | None = None
+    """Codes of both, where they are not the task's; a model of many languages learns them too."""
 
 
 Example = (

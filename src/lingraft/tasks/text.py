@@ -6,13 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus.readers.lines import kind
-from lingraft.tasks.examples import (
-    Answer,
-    DirectedExample,
-    SpanExample,
-    TextExample,
-    TranslationExample,
-)
+from lingraft.tasks.examples import Answer, SpanExample, TextExample, TranslationExample
 from lingraft.tasks.reading import MISSING, FileRow, json_document, jsonl_rows, table_rows
 
 if TYPE_CHECKING:
@@ -62,10 +56,10 @@ def translation(row: FileRow, definition: Definition) -> TranslationExample:
     if not text or not other:
         raise row.error("a side is empty; leave such pairs out of the file")
     identifier = row.identifier(columns.id)
-    codes = [row.find(names) for names in (columns.text_code, columns.pair_code)]
-    if any(code not in (MISSING, None, "") for code in codes):
-        return DirectedExample(identifier, text, other, codes=(str(codes[0]), str(codes[1])))
-    return TranslationExample(identifier, text, other, language=definition.language)
+    text_code, pair_code = row.find(columns.text_code), row.find(columns.pair_code)
+    has_codes = {text_code, pair_code} - {MISSING, None, ""}
+    codes = (str(text_code), str(pair_code)) if has_codes else None
+    return TranslationExample(identifier, text, other, definition.language, codes)
 
 
 def _answer(row: FileRow, definition: Definition, names: tuple[str, ...]) -> str | None:

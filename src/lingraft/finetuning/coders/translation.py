@@ -7,7 +7,6 @@ its pairs, D: width, V: vocabulary.
 from __future__ import annotations
 
 import copy
-import itertools
 import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +17,7 @@ from lingraft.errors import DataError, UnsupportedModelError
 from lingraft.finetuning.coders.common import Coder, Item, padded
 from lingraft.models.encoder_decoder import translate
 from lingraft.models.losses import IGNORED, summed_cross_entropy
-from lingraft.tasks.examples import DirectedExample, TranslationPrediction
+from lingraft.tasks.examples import TranslationPrediction
 from lingraft.tasks.translation_metrics import check_language, signatures
 from lingraft.tokenizer.frame import languages, spelt, target_setting
 
@@ -106,11 +105,8 @@ class TranslationCoder(Coder):
         Raises:
             DataError: a pair has a direction of its own, which only training reads.
         """
-        if any(isinstance(pair, DirectedExample) for pair in examples):
-            raise DataError(
-                f"{self.task.name}: pairs of dev and test are scored from codes[0] to codes[1]; "
-                "leave text_code and pair_code to the training file"
-            )
+        if any(pair.codes for pair in examples):
+            raise DataError(f"{self.task.name}: text_code and pair_code are for the training file")
         return list(map(self._cut, self._whole(examples)))
 
     def encode_training(self, examples: Sequence[TranslationExample]) -> list[Item]:
@@ -119,10 +115,10 @@ class TranslationCoder(Coder):
         Raises:
             DataError: no pair is left, or the translations are not of the task's language.
         """
-        own = (pair for pair in examples if not isinstance(pair, DirectedExample))
-        right = [pair.translation for pair in itertools.islice(own, MOST_READ)]
+        own = [pair.translation for pair in examples if not pair.codes]
         if {*self.task.metrics} - {"chrf"}:  # which cuts no words
-            check_language(self.task.table.language, right, f"{self.task.name}: language")
+            where = f"{self.task.name}: language"
+            check_language(self.task.table.language, own[:MOST_READ], where)
         whole = self._whole(examples)
         name, longest = self.task.name, self.shape.max_length
         kept_items = [item for item in whole if max(self.size(item)) <= longest]
@@ -135,7 +131,7 @@ class TranslationCoder(Coder):
     def _whole(self, pairs: Sequence[TranslationExample]) -> list[Item]:
         directions: dict[Any, list[tuple[int, TranslationExample]]] = defaultdict(list)
         for index, pair in enumerate(pairs):
-            directions[getattr(pair, "codes", self.codes)].append((index, pair))
+            directions[pair.codes or self.codes].append((index, pair))
         items = []
         for codes, rows in directions.items():
             start, first = self._beginning(self._speak(codes)) if codes else (self.start, None)
