@@ -109,7 +109,7 @@ def test_a_pair_is_read_in_its_own_direction(kind, tmp_path):
         ("eng_Latn kor_Hang", 'new_code = "mean"', "has 2 of the two codes"),
         ("eng_Latn xy_XX", 'new_code = "mean"', "must be spelt as the tokenizer's: eng_Latn"),
         ("eng_Latn xyz_Latn", 'new_code = "kor_Latn"', "give one of mean, eng_Latn"),
-        ("eng_Latn kor_Hang", 'raw = "train.jsonl"', "8 pairs to learn from"),
+        ("eng_Latn kor_Hang", 'raw = "train.jsonl"', "8 pairs and 8 sentences"),
         ("", 'new_code = "mean"', "has no language codes; leave it out"),
     ],
 )

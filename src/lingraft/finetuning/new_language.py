@@ -55,6 +55,8 @@ def prepare(run: TaskRun, out: Path, train: Train) -> TaskRun:
         LingraftError: the code cannot be added, or the text cannot be translated back.
     """
     table, place = run.task.table, out / FOLDER / run.place
+    if table.new_code or table.raw:
+        check_one_process("new_code and raw", "start it without torchrun or accelerate launch")
     if table.new_code is not None:
         run = replace(run, folder=_with_new_code(run, table.new_code, place / "model"))
     return run if table.raw is None else _with_raw_text(run, Path(table.raw), place, train)
@@ -107,16 +109,13 @@ def _with_data(run: TaskRun, splits: Mapping[str, Any], **changes: Any) -> TaskR
 
 def _with_raw_text(run: TaskRun, path: Path, place: Path, train: Train) -> TaskRun:
     """Train in both directions, translate the text back, and go on from there with all pairs."""
-    check_one_process("raw", "start it without torchrun or accelerate launch")
     task, table = run.task, run.task.table
     splits: Any = run.data.splits
     raw = [line.strip() for line in reading.lines(path) if line.strip()]
     turned: dict[str, Any] = {name: _turned(examples) for name, examples in splits.items()}
     pairs, ways, codes = splits[TRAIN], None, table.codes
     if not raw or len(turned[TRAIN]) < FEWEST_PAIRS:
-        told = (
-            f"{len(turned[TRAIN]):,} pairs to learn from, {len(raw):,} sentences to translate back"
-        )
+        told = f"{len(turned[TRAIN]):,} pairs and {len(raw):,} sentences to translate back"
         raise DataError(f"{task.name}: raw: {told}; give at least {FEWEST_PAIRS} pairs and a text")
     if codes is not None:
         ways = codes[::-1]

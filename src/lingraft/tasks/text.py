@@ -56,9 +56,9 @@ def translation(row: FileRow, definition: Definition) -> TranslationExample:
     if not text or not other:
         raise row.error("a side is empty; leave such pairs out of the file")
     identifier = row.identifier(columns.id)
-    text_code, pair_code = row.find(columns.text_code), row.find(columns.pair_code)
-    has_codes = {text_code, pair_code} - {MISSING, None, ""}
-    codes = (str(text_code), str(pair_code)) if has_codes else None
+    found = [row.find(names) for names in (columns.text_code, columns.pair_code)]
+    first, second = ("" if code in (MISSING, None) else str(code) for code in found)
+    codes = (first, second) if first or second else None
     return TranslationExample(identifier, text, other, definition.language, codes)
 
 
