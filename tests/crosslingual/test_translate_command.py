@@ -63,11 +63,11 @@ def test_a_killed_call_goes_on_to_the_same_file_and_asks_the_model_no_line_twice
     monkeypatch.setattr(encoder_decoder, "BLOCK", 2)
     whole, asked = Translator.translate, []
 
-    def killed(self, lines, *more):
+    def killed(self, lines, **more):
         asked.extend(lines)
         if len(asked) == 4:
             raise KeyboardInterrupt
-        return whole(self, lines, *more)
+        return whole(self, lines, **more)
 
     monkeypatch.setattr(Translator, "translate", killed)
     out = tmp_path / "hyp.txt"
