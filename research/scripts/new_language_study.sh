@@ -20,6 +20,6 @@ score() { # MODEL NAME: what is left of English to French
 }
 score "$base" base
 for name in "$@"; do
-    lingraft finetune "$base" --task "$text/$name.toml" --out "$out/new" --label base steps=250 learning_rate=1e-3 check_every=125 "${shared[@]}"
+    lingraft finetune "$base" --task "$text/$name.toml" --out "$out/new" --label base steps=220 learning_rate=1e-3 check_every=110 "${shared[@]}"
     score "$out/new/base/$name/seed-0/best" "$name"
 done
