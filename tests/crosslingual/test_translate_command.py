@@ -12,6 +12,7 @@ from lingraft.crosslingual import translator
 from lingraft.crosslingual.settings import Decoding
 from lingraft.crosslingual.translator import Translator
 from lingraft.errors import RecipeError
+from lingraft.models import encoder_decoder
 from lingraft.models.encoder_decoder import translate
 from lingraft.tokenizer.frame import languages
 
@@ -59,14 +60,14 @@ def test_a_text_becomes_a_file_of_as_many_lines(model, text, expected, command, 
 def test_a_killed_call_goes_on_to_the_same_file_and_asks_the_model_no_line_twice(
     model, text, expected, command, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(translator, "BLOCK", 2)
+    monkeypatch.setattr(encoder_decoder, "BLOCK", 2)
     whole, asked = Translator.translate, []
 
-    def killed(self, lines, *more):
+    def killed(self, lines, **more):
         asked.extend(lines)
         if len(asked) == 4:
             raise KeyboardInterrupt
-        return whole(self, lines, *more)
+        return whole(self, lines, **more)
 
     monkeypatch.setattr(Translator, "translate", killed)
     out = tmp_path / "hyp.txt"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tiny_tokenizers import SIZE, build
+from tiny_tokenizers import ROBERTA, SIZE, TEXT, build
+
+from lingraft.tokenizer.frame import languages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +92,40 @@ def save(folder: Path, kind: str, **changes: Any) -> Path:
     translator(kind, **changes).save_pretrained(folder)
     build("roberta").save_pretrained(folder)
     return folder
+
+
+def of_languages(kind: str, folder: Path) -> list[str]:
+    """Save an untrained 'nllb', 'm2m', 'mbart-50' or 'mbart', and return its codes.
+
+    The tokenizers of mBART know no letters.
+    """
+    import sentencepiece
+    import transformers as hf
+
+    folder.mkdir()
+    model, vocabulary = folder / "spm.model", folder / "vocab.json"
+    if kind == "m2m":
+        (folder / "text").write_text("\n".join(TEXT), "utf-8")
+        learn: Any = sentencepiece.SentencePieceTrainer.train
+        how = {"model_type": "bpe", "character_coverage": 1.0, "minloglevel": 2}
+        learn(input=folder / "text", model_prefix=folder / "spm", vocab_size=300, **how)
+        learnt = sentencepiece.SentencePieceProcessor(model_file=str(model))
+        pieces = [*ROBERTA, *map(learnt.id_to_piece, range(3, len(learnt)))]
+        vocabulary.write_text(json.dumps(dict(zip(pieces, range(len(pieces)), strict=True))))
+        tokenizer: Any = hf.M2M100Tokenizer(str(vocabulary), str(model))
+    elif kind == "nllb":
+        pieces = [*ROBERTA, "▁", *sorted({*"".join(TEXT)} - {" "})]
+        ids = dict(zip(pieces, range(len(pieces)), strict=True))
+        tokenizer = hf.NllbTokenizer(vocab=ids, extra_special_tokens=["eng_Latn", "kor_Hang"])
+    else:
+        tokenizer = hf.MBart50Tokenizer() if kind == "mbart-50" else hf.MBartTokenizer()
+    codes, kinds = languages(tokenizer), {True: hf.MBartConfig, False: hf.M2M100Config}
+    shape = {"d_model": WIDTH, "max_position_embeddings": 64, "encoder_layers": 1, **IDS}
+    shape |= {"decoder_layers": 1, "vocab_size": max(len(tokenizer), *codes.values()) + 1}
+    config = kinds[kind.startswith("mbart")](**shape)
+    hf.AutoModelForSeq2SeqLM.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return list(codes)
 
 
 def write_pairs(path: Path, pairs: list[tuple[str, str]]) -> Path:

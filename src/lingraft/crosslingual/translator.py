@@ -5,15 +5,13 @@ It translates a text file line by line; a killed call goes on.
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from transformers import AutoModelForSeq2SeqLM
 
-from lingraft import log, rundir
-from lingraft.corpus.readers.lines import batched
+from lingraft import rundir
 from lingraft.crosslingual.layers import fingerprint_of
 from lingraft.devices import device_for
 from lingraft.errors import RecipeError, UnsupportedModelError
@@ -21,10 +19,9 @@ from lingraft.files import check_output
 from lingraft.models import encoder_decoder
 from lingraft.pretrained.load import load_config, load_model
 from lingraft.pretrained.tokenizers import padding_tokenizer
-from lingraft.processes import growing
 from lingraft.recipe import catalogue
 from lingraft.tasks import reading
-from lingraft.tokenizer.frame import languages, target_setting
+from lingraft.tokenizer.frame import languages, spelt, target_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,11 +30,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from lingraft.crosslingual.settings import Decoding
-
-logger = logging.getLogger(__name__)
-
-BLOCK = 1_024
-"""Lines that are sorted by length together, and kept together."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +108,7 @@ def _choose_languages(
                 f"{'give one of them' if code is None else f'{code!r} is none of them'}"
             )
     if source is not None:
-        tokenizer.src_lang = source
+        tokenizer.src_lang = spelt(tokenizer, source)
     if target is not None:
         setattr(decoding, target_setting(tokenizer), codes[target])
 
@@ -151,17 +143,7 @@ def write(
     )
     translator = Translator.load(where, settings)
     started = time.monotonic()
-    with (
-        growing(out, made_of, BLOCK) as (file, before),
-        log.progress("translate", len(text), "lines") as ticker,
-    ):
-        if before:
-            logger.info("%s: goes on after %s lines", out, f"{before:,}")
-        ticker.start_at(before)
-        for block in batched(text[before:], BLOCK):
-            lines = translator.translate(block, ticker.advance)
-            file.write("".join(f"{line}\n" for line in lines).encode())
-            file.flush()
+    before = encoder_decoder.write_lines(text, translator.translate, out, made_of, "translate")
     speed = (len(text) - before) / max(time.monotonic() - started, 1e-9)
     empty = sum(not line for line in reading.lines(out))
     return {"lines": len(text), "empty": empty, "lines_per_second": speed}

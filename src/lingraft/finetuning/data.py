@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from lingraft.tasks.examples import Example
     from lingraft.tasks.task import Task
 
+NO_CODES = ("codes", None)
+"""What fingerprints leave out, as those of before."""
+
 
 def load(task: Task, recipe: Finetune, base: Path) -> Data:
     """Load the splits of a task, as a recipe wants them.
@@ -88,7 +91,8 @@ def part_of(data: Data, examples: int | None, name: str) -> Data:
 
 
 def _line(example: Example) -> bytes:
-    text = json.dumps(asdict(example), ensure_ascii=False, sort_keys=True)
+    values = {key: value for key, value in asdict(example).items() if (key, value) != NO_CODES}
+    text = json.dumps(values, ensure_ascii=False, sort_keys=True)
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.errors import TrainingError
 from lingraft.files import clear_temporary, write_text
 from lingraft.finetuning import data as task_data, heads, outcomes, partners, source_parts
+from lingraft.finetuning.new_language import prepare
 from lingraft.finetuning.outcomes import Outcome, SplitScores
 from lingraft.finetuning.problem import Finetuning, SelectionSplit
 from lingraft.finetuning.recipe import phase_of
@@ -91,6 +92,7 @@ def finetune(
     with Run(out).locked() if accelerator.is_main_process else contextlib.nullcontext():
         seeds = options.seeds or range(recipe.seeds)
         tuner = FineTuner(out, options, hardware, accelerator, recipe.keep_models)
+        runs = [prepare(run, out, tuner.keep_best) for run in runs]
         return tuner.finetune(runs, seeds)
 
 
@@ -149,6 +151,11 @@ class FineTuner:
             first, *_ = diverged.values()
             raise TrainingError(f"{first}. Diverged: {'; '.join(diverged)}")
         return [outcomes.read_outcome(job.folder) for job in jobs]
+
+    def keep_best(self, run: TaskRun, out: Path) -> Path:
+        """Fine-tune a task run with one seed, and return the folder of its best weights."""
+        (outcome,) = replace(self, out=out, keep_models=True).finetune([run], [0])
+        return outcome.folder / "best"
 
     def finetune_seed(self, job: SeedRun, coder: Coder, items: Items) -> None:
         """Fine-tune, predict and score one seed."""

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import EncoderDecoderConfig, EncoderDecoderModel, GenerationConfig
 
+from lingraft import log
+from lingraft.corpus.readers.lines import batched
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.files import check_free, removed_on_failure, writing
 from lingraft.models import cross_attention, damage, export
@@ -33,6 +35,7 @@ from lingraft.models.rows import batches_by_length, padded
 from lingraft.models.source import load_model as load_source
 from lingraft.pretrained.checkpoints import folder_of
 from lingraft.pretrained.load import load_config, longest_text
+from lingraft.processes import growing
 from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.files import state_of, wrapped
 from lingraft.tokenizer.vocabulary import Vocabulary
@@ -228,6 +231,8 @@ def make(name: str, out: Path, decoder_layers: int | None = None, seed: int = 0)
 MOST_NEW_TOKENS = 200
 """Limit where neither caller nor checkpoint has one, as fairseq's --max-len-b; transformers: 20."""
 BATCH_TOKENS = 4_096
+BLOCK = 1_024
+"""Lines that are sorted by length together, and kept together."""
 KEPT = (
     *("num_beams", "length_penalty", "early_stopping", "use_cache", "renormalize_logits"),
     *("max_length", "max_new_tokens", "min_length", "min_new_tokens", "no_repeat_ngram_size"),
@@ -294,6 +299,35 @@ def translate(
         model.train(was_training)
         model.generation_config = own
     return translations
+
+
+def write_lines(
+    texts: Sequence[str], translate: Callable[..., list[str]], out: Path, made_of: str, title: str
+) -> int:
+    """Write the translations of texts, a line each; a call that is killed goes on.
+
+    Args:
+        texts: to translate.
+        translate: as the function of this name, with texts and `on_batch`.
+        out: the file.
+        made_of: fingerprint of all that the lines depend on.
+        title: of the progress.
+
+    Returns:
+        The lines that an earlier call had written.
+    """
+    with (
+        growing(out, made_of, BLOCK) as (file, before),
+        log.progress(title, len(texts), "lines") as ticker,
+    ):
+        if before:
+            logger.info("%s: goes on after %s lines", out, f"{before:,}")
+        ticker.start_at(before)
+        for block in batched(texts[before:], BLOCK):
+            lines = translate(block, on_batch=ticker.advance)
+            file.write("".join(f"{line}\n" for line in lines).encode())
+            file.flush()
+    return before
 
 
 def _settings(

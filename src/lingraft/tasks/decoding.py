@@ -172,8 +172,9 @@ def _completed(definition: Definition, base: Path) -> Definition:
     shown = tuple(one for one in metrics if one in translation_metrics.HEADLINE) or metrics
     headline = definition.headline or tuple(options[metric][0] for metric in shown)
     _check_among(name, "selection and headline", (selection, *headline), scores)
+    raw = definition.raw and _placed(definition.raw, base)
     complete = {"labels": labels, "metrics": metrics, "selection": selection, "headline": headline}
-    return definition.model_copy(update=complete)
+    return definition.model_copy(update=complete | ({"raw": raw} if raw else {}))
 
 
 def _check_among(name: str, key: str, values: Iterable[str], allowed: Iterable[str]) -> None:

@@ -236,6 +236,10 @@ class Columns(Section):
     """The text in another language, for models that are plugged in (docs/guides/translation.md)."""
     translation_pair: Spellings = ("translation_pair",)
     """And the second text."""
+    text_code: Names = ("text_code",)
+    """Translation, training: the code of the row's text, where it is not the first of `codes`."""
+    pair_code: Names = ("pair_code",)
+    """And that of its translation."""
 
 
 class Definition(Paper):
@@ -251,6 +255,11 @@ class Definition(Paper):
     """Language of the text; of translations, that of the target."""
     codes: Annotated[tuple[str, str], Field(strict=False)] | None = None
     """Translation: what the tokenizer of a model of many languages calls source and target."""
+    new_code: str | None = None
+    """Translation: add the one of `codes` that the model lacks. Its embedding is this code's, say a
+    related language's, or with 'mean' the mean of all codes'."""
+    raw: str | None = None
+    """Translation: a text in the target language, a sentence a line, that is translated back."""
     columns: Columns = Columns()
     translations: Files | None = None
     """The same examples, by their ids, in another language; answers may be missing. Columns do it

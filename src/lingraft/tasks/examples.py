@@ -122,6 +122,8 @@ class TranslationExample:
     translation: str
     language: str = "und"
     """Language of the translation; scores that cut words by a language's rules ask for it."""
+    codes: tuple[str, str] | None = None
+    """Codes of both, where they are not the task's; a model of many languages learns them too."""
 
 
 Example = (

@@ -46,7 +46,7 @@ def example(row: FileRow, definition: Definition) -> TextExample:
 
 
 def translation(row: FileRow, definition: Definition) -> TranslationExample:
-    """Make the pair of a row.
+    """Make the pair of a row, which may have a direction of its own.
 
     Raises:
         DataError: a column is missing, or a side is empty.
@@ -56,7 +56,10 @@ def translation(row: FileRow, definition: Definition) -> TranslationExample:
     if not text or not other:
         raise row.error("a side is empty; leave such pairs out of the file")
     identifier = row.identifier(columns.id)
-    return TranslationExample(identifier, text, other, language=definition.language)
+    found = [row.find(names) for names in (columns.text_code, columns.pair_code)]
+    first, second = ("" if code in (MISSING, None) else str(code) for code in found)
+    codes = (first, second) if first or second else None
+    return TranslationExample(identifier, text, other, definition.language, codes)
 
 
 def _answer(row: FileRow, definition: Definition, names: tuple[str, ...]) -> str | None:

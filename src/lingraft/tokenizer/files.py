@@ -254,9 +254,12 @@ def save(tokenizer: PreTrainedTokenizerBase, path: Path) -> None:
         tokenizer.backend_tokenizer.no_padding()
     with writing(path):
         tokenizer.save_pretrained(path)
+    config_path = path / "tokenizer_config.json"
+    own = getattr(tokenizer, "lang_code_to_id", ())
+    if own and tokenizer.src_lang not in own:  # mBART-50's class would not load it
+        write_json(config_path, read_json(config_path) | {"src_lang": None})
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or hasattr(tokenizer, "src_lang"):
         return
-    config_path = path / "tokenizer_config.json"
     config = read_json(config_path)
     for key in ("backend", "is_local", "local_files_only"):
         config.pop(key, None)

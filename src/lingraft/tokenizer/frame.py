@@ -55,6 +55,70 @@ def languages(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
     return {token.strip("_"): index for token, index in tokens.items()}
 
 
+def spelt(tokenizer: PreTrainedTokenizerBase, code: str) -> str:
+    """Return what `src_lang` calls one of `languages`: ko for M2M's class, else the token."""
+    if hasattr(tokenizer, "lang_token_to_id"):
+        return code
+    return str(tokenizer.convert_ids_to_tokens(languages(tokenizer)[code]))
+
+
+def with_code(tokenizer: Any, code: str) -> PreTrainedTokenizerBase:
+    """Return a tokenizer with one more language; all other ids stay.
+
+    It is the same one, or of M2M one of NLLB's class, for the languages of M2M's class are fixed.
+
+    Args:
+        tokenizer: of a model with language codes.
+        code: as `languages` calls one: xyz_Latn for NLLB, xyz for M2M, xy_XX for mBART.
+
+    Raises:
+        RecipeError: the code is not spelt like the tokenizer's.
+        UnsupportedModelError: pieces of M2M's tokenizer have no like in NLLB's class.
+    """
+    known = languages(tokenizer)
+    one = tokenizer.convert_ids_to_tokens(next(iter(known.values())))
+    token = f"__{code}__" if one.startswith("__") else code
+    own, new = LANGUAGE_CODE.fullmatch(one), LANGUAGE_CODE.fullmatch(token)
+    if own is None or new is None or own.lastindex != new.lastindex:
+        few = ", ".join(list(known)[:3])
+        raise RecipeError(f"codes: the new code {code!r} must be spelt as the tokenizer's: {few} …")
+    if hasattr(tokenizer, "lang_token_to_id"):
+        tokenizer = _as_nllb(tokenizer)
+    tokens = {"extra_special_tokens": [token]}
+    tokenizer.add_special_tokens(tokens, replace_extra_special_tokens=False)
+    return tokenizer
+
+
+def _as_nllb(m2m: Any) -> Any:
+    """Return M2M's tokenizer as one of NLLB's class: the same pieces and codes, the same ids.
+
+    Only a space at the end of a text is a piece here and none there.
+    """
+    from transformers import NllbTokenizer  # light commands read this file
+    from transformers.convert_slow_tokenizer import SentencePieceExtractor
+
+    from lingraft.pretrained.load import one_line
+    from lingraft.pretrained.tokenizers import LINES
+
+    name, pieces = m2m.name_or_path, m2m.encoder
+    with one_line(f"{name}: its SentencePiece model cannot be read", "pip install protobuf"):
+        parts: Any = SentencePieceExtractor(m2m.spm_file).extract(None)
+    tokenizer = NllbTokenizer(
+        vocab=pieces,
+        merges=[pair for pair in parts.get("merges", ()) if {*pair, "".join(pair)} <= {*pieces}],
+        mask_token=None,
+        extra_special_tokens=list(m2m.lang_token_to_id),
+        model_max_length=m2m.model_max_length,
+        src_lang=m2m.get_lang_token(m2m.src_lang),
+        _spm_precompiled_charsmap=parts["_spm_precompiled_charsmap"],
+    )
+    lines = map(str.strip, LINES)
+    if any(tokenizer(line)["input_ids"] != m2m(line)["input_ids"] for line in lines):
+        told = "M2M's tokenizer takes no new code, and NLLB's class gives other ids for its pieces"
+        raise UnsupportedModelError(f"{name}: {told}; start from an NLLB model")
+    return tokenizer
+
+
 def target_setting(tokenizer: PreTrainedTokenizerBase) -> str:
     """Return the key of `generate()` that says the target language, by its id.
 

@@ -24,7 +24,7 @@ PLACEHOLDER = re.compile(
 """Tokens that a vocabulary holds in reserve, without a meaning."""
 SENTINEL = re.compile(r"▁?<extra_id_(\d+)>")
 """T5's; mT5's vocabulary spells them with a word start."""
-LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__")
+LANGUAGE_CODE = re.compile(r"([a-z]{2,3}_[A-Z]{2})|([a-z]{3}_[A-Z][a-z]{3})|(__[a-z]{2,3}__)")
 """Language codes of mBART (ko_KR), NLLB (kor_Hang) and M2M (__ko__)."""
 PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 BYTE_OF = {chr(byte): byte for byte in PRINTABLE}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from lingraft.models.encoder_decoder import translate
 from lingraft.models.losses import IGNORED, summed_cross_entropy
 from lingraft.tasks.examples import TranslationPrediction
 from lingraft.tasks.translation_metrics import check_language, signatures
-from lingraft.tokenizer.frame import languages, target_setting
+from lingraft.tokenizer.frame import languages, spelt, target_setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,15 +60,15 @@ class TranslationCoder(Coder):
             )
         first = generation.forced_bos_token_id
         self.language: tuple[str, int] | None = None
-        self.comes_first: int | None = None
-        codes = task.table.codes
-        if codes or hasattr(tokenizer, "tgt_lang"):
-            self.language = self._speak(codes)
-            key, first = self.language
-            if key == "decoder_start_token_id":
-                self.start = first
-            else:
-                self.comes_first = first
+        self.reader = tokenizer
+        self.codes = task.table.codes
+        if self.codes or hasattr(tokenizer, "tgt_lang"):
+            self.language = self._speak(self.codes)
+            self.start, _ = self._beginning(self.language)
+            first = self.language[1]
+            # so that the tokenizer that is saved knows them
+            spoken = {"src_lang": tokenizer.src_lang, "tgt_lang": tokenizer.tgt_lang}
+            tokenizer.init_kwargs |= spoken
         self.reader = copy.copy(tokenizer)  # of texts; the one that is saved stays as it is
         self.reader.split_special_tokens = True
         self.opening = {tokenizer.bos_token_id, tokenizer.cls_token_id} - {None, first}
@@ -78,17 +79,20 @@ class TranslationCoder(Coder):
         Returns:
             What `generate()` must be told of the target: a key of its settings, and a token.
         """
-        tokenizer: Any = self.shape.tokenizer
+        tokenizer: Any = self.reader
         language_ids = languages(tokenizer) if hasattr(tokenizer, "tgt_lang") else {}
         if codes is None or not {*codes} <= {*language_ids}:
             raise UnsupportedModelError(
                 f"{self.task.name}: codes = {codes} are not two languages of the tokenizer of "
                 f"'{tokenizer.name_or_path}'; name them as it does, or leave them out if it has one"
             )
-        tokenizer.src_lang, tokenizer.tgt_lang = codes
-        # so that the tokenizer that is saved knows them
-        tokenizer.init_kwargs |= dict(zip(("src_lang", "tgt_lang"), codes, strict=True))
+        tokenizer.src_lang, tokenizer.tgt_lang = (spelt(tokenizer, code) for code in codes)
         return target_setting(tokenizer), language_ids[codes[1]]
+
+    def _beginning(self, language: tuple[str, int]) -> tuple[int, int | None]:
+        """Return what the decoder starts with, and what it generates first, if that is forced."""
+        key, token = language
+        return (token, None) if key == "decoder_start_token_id" else (self.start, token)
 
     def adapt(self, model: Any) -> None:
         """Have the model write in the target language, also after it is saved."""
@@ -96,7 +100,13 @@ class TranslationCoder(Coder):
             setattr(model.generation_config, *self.language)
 
     def encode(self, examples: Sequence[TranslationExample]) -> list[Item]:
-        """Encode each pair as one input, its ends cut where it is too long."""
+        """Encode each pair as one input, its ends cut where it is too long.
+
+        Raises:
+            DataError: a pair has a direction of its own, which only training reads.
+        """
+        if any(pair.codes for pair in examples):
+            raise DataError(f"{self.task.name}: text_code and pair_code are for the training file")
         return list(map(self._cut, self._whole(examples)))
 
     def encode_training(self, examples: Sequence[TranslationExample]) -> list[Item]:
@@ -105,8 +115,10 @@ class TranslationCoder(Coder):
         Raises:
             DataError: no pair is left, or the translations are not of the task's language.
         """
-        right = [pair.translation for pair in examples[:MOST_READ]]
-        check_language(self.task.table.language, right, f"{self.task.name}: language")
+        own = [pair.translation for pair in examples if not pair.codes]
+        if {*self.task.metrics} - {"chrf"}:  # which cuts no words
+            where = f"{self.task.name}: language"
+            check_language(self.task.table.language, own[:MOST_READ], where)
         whole = self._whole(examples)
         name, longest = self.task.name, self.shape.max_length
         kept_items = [item for item in whole if max(self.size(item)) <= longest]
@@ -117,26 +129,33 @@ class TranslationCoder(Coder):
         return kept_items
 
     def _whole(self, pairs: Sequence[TranslationExample]) -> list[Item]:
-        sources = self.reader([pair.text for pair in pairs])["input_ids"]
-        targets = self.reader(text_target=[pair.translation for pair in pairs])["input_ids"]
-        rows = enumerate(zip(pairs, sources, targets, strict=True))
-        return [
-            Item(index, np.array(source), None, self._target(target), pair.text)
-            for index, (pair, source, target) in rows
-        ]
+        directions: dict[Any, list[tuple[int, TranslationExample]]] = defaultdict(list)
+        for index, pair in enumerate(pairs):
+            directions[pair.codes or self.codes].append((index, pair))
+        items = []
+        for codes, rows in directions.items():
+            start, first = self._beginning(self._speak(codes)) if codes else (self.start, None)
+            sources = self.reader([pair.text for _, pair in rows])["input_ids"]
+            targets = self.reader(text_target=[pair.translation for _, pair in rows])["input_ids"]
+            for (index, pair), source, target in zip(rows, sources, targets, strict=True):
+                target_ids = self._target(target, start, first)
+                items.append(Item(index, np.array(source), None, target_ids, (pair.text, start)))
+        if self.codes:
+            self._speak(self.codes)  # of what is read, and written, next
+        return sorted(items, key=lambda item: item.example)
 
-    def _target(self, ids: list[int]) -> np.ndarray[Any, Any]:
+    def _target(self, ids: list[int], start: int, first: int | None) -> np.ndarray[Any, Any]:
         ids = ids[1:] if ids and ids[0] in self.opening else ids
-        ids = ids[:-1] if ids and ids[-1] == self.start != self.end else ids
-        if self.comes_first is not None:  # NLLB's old templates put it behind the end
-            ids = [self.comes_first, *(token for token in ids if token != self.comes_first)]
+        ids = ids[:-1] if ids and ids[-1] == start != self.end else ids
+        if first is not None:  # NLLB's old templates put it behind the end
+            ids = [first, *(token for token in ids if token != first)]
         return np.array(ids if ids and ids[-1] == self.end else [*ids, self.end])
 
     def _cut(self, item: Item) -> Item:
         longest = self.shape.max_length
         if max(self.size(item)) <= longest:
             return item
-        encoded = self.reader([item.extra], truncation=True, max_length=longest)
+        encoded = self.reader([item.extra[0]], truncation=True, max_length=longest)
         ids = np.array(encoded["input_ids"][0])
         return Item(item.example, ids, None, item.target[:longest], item.extra, cut=True)
 
@@ -151,7 +170,7 @@ class TranslationCoder(Coder):
     def targets(self, items: Sequence[Item], width: int) -> dict[str, Tensor]:
         """Return what is predicted, and what the decoder reads, [B, U] each."""
         longest = max(len(item.target) for item in items)
-        decoder_ids = [[self.start, *item.target[:-1]] for item in items]
+        decoder_ids = [[item.extra[1], *item.target[:-1]] for item in items]
         return {
             "labels": padded([item.target for item in items], longest),
             "decoder_input_ids": padded(decoder_ids, longest, self.shape.pad),
@@ -196,7 +215,7 @@ class TranslationCoder(Coder):
         return translate(
             model,
             self.reader,
-            [items[place].extra for place in places],
+            [items[place].extra[0] for place in places],
             beams=self.task.settings.beams if best else 1,
             max_new_tokens=limit,
             on_batch=on_batch,
