@@ -1,4 +1,4 @@
-"""A chat model learns a language by its base, and keeps the difference."""
+"""A chat model goes on answering: it replays its own chats, and its answers are counted."""
 
 import json
 
@@ -9,7 +9,6 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lingraft.evaluation import samples, written
-from lingraft.pipeline import chat
 from lingraft.rundir import Run
 from lingraft.tokenizer.documents import encode, end_of_text
 
@@ -41,37 +40,15 @@ def models(tmp_path_factory):
     return save(folder / "chat", 1, chats=True), save(folder / "base", 2, chats=False)
 
 
-def adapt(command, models, out, text, *more):
-    prompts = out.parent / "prompts.txt"
-    prompts.write_text("the rain\nthe dog\nhe was\n", "utf-8")
-    return command(
-        *("adapt", "--source", models[0], "--text", text, "--lang", "ko", "--out", out),
+def test_a_run_tells_how_a_chat_model_and_its_source_answer(models, tmp_path, korean_text, command):
+    (tmp_path / "prompts.txt").write_text("the rain\nthe dog\nhe was\n", "utf-8")
+    command(
+        *("adapt", "--source", models[0], "--text", korean_text, "--lang", "ko"),
         *("--budget", "2steps", "training.batch=200 tokens", "tokenizer.max_tokens=48"),
-        *("evaluation.samples=0", "hardware.precision=fp32", f"evaluation.prompts={prompts}"),
-        *more,
-    )
-
-
-def test_what_the_base_learns_and_what_the_chat_model_knows_are_added(
-    models, tmp_path, korean_text, command
-):
-    more = ("tokenizer.action=extend", "tokenizer.new_pieces=20", f"source.base={models[1]}")
-    adapt(command, models, tmp_path / "run", korean_text, *more).well()
+        *("tokenizer.action=extend", "tokenizer.new_pieces=20", "evaluation.samples=0"),
+        *(f"evaluation.prompts={tmp_path / 'prompts.txt'}", "--out", tmp_path / "run"),
+    ).well()
     run = Run(tmp_path / "run")
-    source, base = (AutoModelForCausalLM.from_pretrained(one).state_dict() for one in models)
-    graft = AutoModelForCausalLM.from_pretrained(run.path / "graft" / "model").state_dict()
-    trained = AutoModelForCausalLM.from_pretrained(run.weights(["phase-1"])).state_dict()
-    result = AutoModelForCausalLM.from_pretrained(run.model_path).state_dict()
-    ids = chat.source_ids(run.path / "graft")
-    assert (ids >= 0).sum() == len(source["lm_head.weight"])
-    for name, value in result.items():
-        rows = name in ("lm_head.weight", "model.embed_tokens.weight")
-        of_rows, at = (ids >= 0, ids[ids >= 0]) if rows else (slice(None), slice(None))
-        change = source[name][at] - base[name][at]
-        torch.testing.assert_close(graft[name][of_rows], base[name][at])
-        torch.testing.assert_close(value[of_rows], trained[name][of_rows] + change)
-        if rows:
-            assert torch.equal(value[~of_rows], trained[name][~of_rows])
     evaluation = run.stage("evaluation").result()
     assert evaluation["chat"]["prompts"] == evaluation["untouched"]["chat"]["prompts"] == 3
     assert evaluation["chat"]["text"] == evaluation["untouched"]["chat"]["text"]
@@ -106,18 +83,6 @@ def test_a_chat_model_writes_chats_whose_marks_are_tokens(models, tmp_path, monk
         ids = np.fromfile(tmp_path / "train.bin", np.uint16).tolist()
         turns = tokenizer.apply_chat_template(chat, return_dict=False)
         assert (ids[1:-1] == turns) == special
-
-
-def test_a_base_that_does_not_fit_is_refused(models, tmp_path, korean_text, command, tiny_source):
-    other = tiny_judged.model(3)
-    other.config.num_hidden_layers = 1
-    type(other)(other.config).save_pretrained(tmp_path / "other")
-    for more, message in (
-        ((f"source.base={tmp_path / 'other'}",), "name the model that it was made of"),
-        ((f"source.base={models[1]}", "graft.inserted_after=1"), "insert none"),
-    ):
-        refused = adapt(command, models, tmp_path / "run", korean_text, *more)
-        assert message in refused.err
 
 
 def test_answers_are_counted_by_how_they_end(models):

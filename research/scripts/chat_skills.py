@@ -3,9 +3,9 @@
     python research/scripts/chat_skills.py runs/chat-skills --seeds 0 1 2
 
 Makes a chat model of demo/causal-source (6 x 256) by training it on ten skills, then grafts Korean
-onto it with 0.3 M tokens: plainly, with `source.base`, with a tenth of chats that the chat model
-writes itself, and with both. Prints how many of 200 new prompts are answered to the end and in form
-by the chat model and by the results, and bits per byte of held-out Korean. What was begun goes on.
+onto it with 0.3 M tokens: plainly, and with a tenth of chats that the chat model writes itself.
+Prints how many of 200 new prompts are answered to the end and in form by the chat model and by the
+results, and bits per byte of held-out Korean. What was begun goes on.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--ways", nargs="+", default=["plain", "base", "replay", "both"])
+    parser.add_argument("--ways", nargs="+", default=["plain", "replay"])
     parser.add_argument("--steps", type=int, default=400, help="steps on the skills")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -103,9 +103,7 @@ def main() -> None:
         replay = ["--text", f"ko={TEXT}", f"en={chat}", "training.replay.en=0.1"]
         for name, more in (
             ("plain", ["--text", TEXT, "--lang", "ko"]),
-            ("base", ["--text", TEXT, "--lang", "ko", f"source.base={BASE}"]),
             ("replay", replay),
-            ("both", [*replay, f"source.base={BASE}"]),
         ):
             if name not in given.ways:
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from lingraft.files import write_text
 from lingraft.log import duration
 from lingraft.models import export as exporting
 from lingraft.models.source import config_of, load_model
-from lingraft.pipeline import chat, evaluating, folder, phases, preflight, stages, trackers
+from lingraft.pipeline import evaluating, folder, phases, preflight, stages, trackers
 from lingraft.pipeline.model_kinds import for_model_kind
 from lingraft.pipeline.stages import Clock, Context, source_family
 from lingraft.pretrained.load import quiet_transformers
@@ -151,9 +150,6 @@ def train(context: Context, digest: str) -> str:
         started, before = monotonic(), context.run.stage(section.name).fingerprint()
         digest = phases.train(context, index, digest)
         log_stage_end(context, section.name, started, kept=before == digest)
-    if context.recipe.source.base is not None:
-        work = functools.partial(chat.add_difference, context.recipe, context.run, digest)
-        digest = on_main_process(context, chat.STAGE, work)
     return digest
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.corpus import streams
@@ -40,11 +39,10 @@ def source_fingerprint(recipe: Recipe) -> str:
     """
     if recipe.source.model is None:
         return fingerprint(recipe.source)
-    place, chat_base = place_of(recipe.source.model, recipe.source.revision), recipe.source.base
+    place = place_of(recipe.source.model, recipe.source.revision)
     folder = folder_of(place.name)
     base = place[:2] if folder is None else (checkpoint_digests(folder),)
-    bases = [checkpoint_digests(folder_of(chat_base) or Path(chat_base))] if chat_base else []
-    return fingerprint(*base, *map(checkpoint_digests, place.adapters), *bases)
+    return fingerprint(*base, *map(checkpoint_digests, place.adapters))
 
 
 def named_resources(section: Embeddings) -> dict[str, tuple[str, ...]]:

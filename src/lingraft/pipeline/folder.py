@@ -147,7 +147,7 @@ def check_outside(recipe: Recipe, run: Run) -> None:
         RecipeError: one lies in a stage of this run.
     """
     named = [name for stream in recipe.texts for name in stream.corpus.text]
-    for name in filter(None, (recipe.source.model, recipe.source.base, *named)):
+    for name in filter(None, (recipe.source.model, *named)):
         place, out = path_of(name).resolve(), run.path.resolve()
         if any(path.parent == out and _is_stage(path) for path in (place, *place.parents)):
             raise RecipeError(f"{name}: was made by the run in {run.path}; choose another --out")

@@ -20,7 +20,6 @@ from lingraft.models.families.record import KINDS
 from lingraft.models.graft import Entry, VocabularyTensors, is_tied, rebuild
 from lingraft.models.loading import own_tensors
 from lingraft.models.modules import MODULES, Stack, wanted_by
-from lingraft.pipeline import chat
 from lingraft.pipeline.grafted import KEPT, GraftReport, keep_rows, same_pieces
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -129,7 +128,6 @@ class Grafting:
         if section.model is not None:
             assert self.theirs is not None
             loaded = source.load_model(section.model, section.revision)
-            chat.take_base(section, loaded)
             self.damaged.update(damage.mend(section.model, loaded, self.theirs))
             return loaded
         model_type = str((section.architecture or {})["model_type"])

@@ -85,7 +85,6 @@ def _check_fits(recipe: Recipe, family: Family) -> None:
     idle = {
         "training.masking_rate": causal and recipe.training.masking_rate is not None,
         "evaluation.prompts": recipe.evaluation.prompts and not causal,
-        "source.base": recipe.source.base and not causal,
         "evaluation.kept": recipe.evaluation.kept and not causal,
         "evaluation.before": recipe.evaluation.before and not masked,
         "distil": any(phase.distil for phase in recipe.phases) and not masked,

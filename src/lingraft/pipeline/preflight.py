@@ -26,7 +26,7 @@ from lingraft.models.families.record import KINDS
 from lingraft.models.graft import VocabularyTensors, is_tied
 from lingraft.models.modules import in_folder
 from lingraft.models.parts import translation_layers
-from lingraft.pipeline import chat, phase_data, stages
+from lingraft.pipeline import phase_data, stages
 from lingraft.pipeline.fingerprints import named_files
 from lingraft.pipeline.grafting import assemble, counts_of
 from lingraft.pipeline.model_kinds import for_model_kind
@@ -264,9 +264,7 @@ def check(recipe: Recipe, *, download: bool = False) -> RunPlan:
     name, revision = recipe.source.model, recipe.source.revision
     if download and name is not None and folder_of(name) is None:
         source.load_model(name, revision, device_map="meta")
-    loaded, base = shapes_of(recipe.source, recipe.tokenizer.vocab_size), recipe.source.base
-    if loaded is not None and base and (download or folder_of(base) is not None):
-        chat.load_base(recipe.source, loaded, device_map="meta")
+    loaded = shapes_of(recipe.source, recipe.tokenizer.vocab_size)
     given = recipe.tokenizer.model
     if loaded is None:
         note = (
@@ -300,7 +298,6 @@ def _damaged(recipe: Recipe, loaded: source.LoadedSource) -> list[str]:
 def check_words(recipe: Recipe) -> None:
     """Refuse what contradicts itself, whatever source and text are."""
     phase_data.check_pairs(recipe)
-    chat.check(recipe)
     taught = any(phase.distil for phase in recipe.phases)
     if recipe.source.model is None and (recipe.graft.source_weights != "random" or taught):
         raise RecipeError(

@@ -349,6 +349,4 @@ def graft(context: Context, vocabulary_fingerprint: str) -> str:
 
 def weights_before(context: Context, index: int) -> Path:
     """Return the checkpoint that phase `index` starts from; behind the last the final weights."""
-    if context.recipe.source.base is not None and index == len(context.recipe.phases):
-        return context.run.stage("chat").path / "model"
     return context.run.weights([phase.name for phase in context.recipe.phases[:index]])

@@ -45,7 +45,7 @@ Names = Annotated[
 """Several names; one may stand by itself."""
 Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
 
-STAGE_NAMES = ("corpus", "tokenizer", "graft", "chat", "evaluation", "model", "report", "baselines")
+STAGE_NAMES = ("corpus", "tokenizer", "graft", "evaluation", "model", "report", "baselines")
 """Folders of a run; no phase can have one of these names."""
 
 PARTS = (

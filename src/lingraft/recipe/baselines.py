@@ -103,7 +103,6 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
             "graft": graft,
             "embeddings": embeddings,
             "phases": phases,
-            "source": recipe.source.model_copy(update={"base": None}),
             "baselines": (),
             "evaluation": recipe.evaluation.model_copy(update={"before": ()}),
         }

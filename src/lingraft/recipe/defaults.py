@@ -276,7 +276,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             decay_for,
             "masked many-passes wide",
             "read many times, text is learnt by heart",
-            measured="at-once narrow short !little",
+            measured="at-once short !little",
         ),
     ),
     "training.warmup": (Row(0.1, why="a tenth of a phase, as in all studies"),),

@@ -70,9 +70,6 @@ class Source(Section):
     FacebookAI/roberta-base), or a name of `lingraft show models`."""
     revision: str | None = None
     """Branch, tag or commit on the Hub."""
-    base: str | None = None
-    """Of a chat model: the model that it was made of. The base learns the language, and the result
-    gets the difference chat − base, so that it goes on answering."""
     architecture: dict[str, Any] | None = None
     """Instead of a model: a configuration to train from nothing (needs method 'scratch'); must hold
     `model_type`."""
@@ -81,8 +78,6 @@ class Source(Section):
     def _one_of(self) -> Source:
         if (self.model is None) == (self.architecture is None):
             raise ValueError("give either 'model' (a directory or Hub id) or 'architecture'")
-        if self.base is not None and self.model is None:
-            raise ValueError("'base' is of 'model'; leave it out")
         if self.architecture is not None and "model_type" not in self.architecture:
             raise ValueError("'architecture' needs 'model_type', such as \"modernbert\"")
         return self
