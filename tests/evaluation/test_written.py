@@ -85,6 +85,8 @@ def test_a_run_reads_what_a_model_wrote_and_knows_its_weights(
         {"name": name, "language": name, "corpus": {"text": [text]}}
         for name, text in texts_of.items()
     ]
+    evaluated = json.loads((tmp_path / "run" / "evaluation" / "done.json").read_text("utf-8"))
+    assert list(evaluated["result"]["streams"]) == ["ko"]
     recipe = recipe_from({"source": {"model": source}, "streams": streams})
     before = corpus_fingerprint(recipe)
     tiny_model("roberta").save_pretrained(folder)
@@ -99,4 +101,4 @@ def test_what_writes_nothing_is_refused(tmp_path, tiny_source, command):
             model_parts(text)
     assert model_parts("model:a/b#7") == ("a/b", 7)
     refused = command("data", "clean", "model:m", "--lang", "en", "--out", tmp_path / "corpus")
-    assert "`lingraft adapt` alone" in refused.err
+    assert "what `lingraft adapt` replays" in refused.err

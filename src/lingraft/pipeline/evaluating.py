@@ -64,8 +64,8 @@ def evaluate(context: Context, trained: str) -> str:
             result |= _evaluate_documents(context, model)
             return stage_fingerprint
         evaluated = _Evaluated(context, scorer, tokenizer, partial)
-        scores = {stream.name: evaluated.stream(stream) for stream in recipe.texts}
-        result |= scores[recipe.texts[0].name]
+        scores = {stream.name: evaluated.stream(stream) for stream in recipe.scored}
+        result |= scores[recipe.scored[0].name]
         if recipe.streams:
             result["streams"] = scores
         if recipe.evaluation.before:
@@ -75,7 +75,7 @@ def evaluate(context: Context, trained: str) -> str:
             source = str(stages.weights_before(context, 0))  # whose tokens are the trained model's
             scorer = Scorer.load(source, ids.pad, recipe.hardware.precision, family.kind)
             untrained = _Evaluated(context, scorer, tokenizer, partial)
-            scores = untrained.test_text(recipe.texts[0], samples=0)
+            scores = untrained.test_text(recipe.scored[0], samples=0)
             result["source"] = {"metrics": scores["metrics"]}
     return stage_fingerprint
 
@@ -149,7 +149,7 @@ def _evaluate_source(context: Context, partial: Path) -> dict[str, Any]:
     scorer = Scorer(loaded.model, TokenIds.of(tokenizer).pad, recipe.hardware.precision)
     longest = stages.position_settings(recipe)[1]
     result = {}
-    for stream in recipe.texts:
+    for stream in recipe.scored:
         if stream.name in recipe.evaluation.before:
             scored = words.measure(scorer, tokenizer, _words(context, stream), longest)
             write_text(partial / f"{stream.prefix}{records.BEFORE_FILE}", records.text_of(scored))
@@ -169,7 +169,7 @@ def _evaluate_documents(context: Context, model: causal_evaluation.ScoredModel) 
     recipe, section = context.recipe, context.recipe.evaluation
     text, folder = context.run.stage("corpus").path, context.run.stage("tokenizer").path
     held_out = {}
-    for stream in recipe.texts:
+    for stream in recipe.scored:
         nonempty(Tokens.open(folder, f"{stream.prefix}test"), "test")
         whole = list(documents.read(folder_of(text, stream) / "test.txt"))
         held_out[stream.name] = causal_evaluation.choose_documents(whole, section.max_sentences)
@@ -177,12 +177,12 @@ def _evaluate_documents(context: Context, model: causal_evaluation.ScoredModel) 
     new = None if old_tokenizer is None else likelihood.new_pieces(model.tokenizer, old_tokenizer)
     ids = TokenIds.of(model.tokenizer, "causal")
     scores = {}
-    for stream in recipe.texts:
+    for stream in recipe.scored:
         of_stream = causal_evaluation.score_documents(model, held_out[stream.name], new)
         counts = Tokens.open(folder, f"{stream.prefix}train").counts(ids.size)
         unigrams = intrinsic.unigram_entropy(counts, of_stream.pop("targets"), ids.ordinary)
         scores[stream.name] = of_stream | {"samples": [], "unigram_entropy": unigrams}
-    result = dict(scores[recipe.texts[0].name])
+    result = dict(scores[recipe.scored[0].name])
     more = causal_evaluation.score_kept_and_sample(model, section, held_out)
     result |= more | {"blocks": result["blocks"] | more["blocks"]}
     if recipe.streams:

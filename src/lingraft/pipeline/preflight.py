@@ -320,6 +320,8 @@ def _check_text(recipe: Recipe) -> list[dict[str, Any]]:
         DataError: a file is missing.
         RecipeError: nothing is held out, or a kept text is among those read.
     """
+    if not recipe.scored:
+        raise RecipeError("streams: models write all of the text; give files of a language, too")
     files = [file for stream in recipe.texts for file in streams.inputs_of(stream)]
     for stream in recipe.texts:
         decontamination.files_of(stream.corpus.decontaminate)

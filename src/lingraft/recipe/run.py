@@ -286,6 +286,11 @@ class Recipe(Section):
         return (Stream.model_construct(name=SHORT_FORM, language=language, corpus=corpus),)
 
     @property
+    def scored(self) -> tuple[Stream, ...]:
+        """Return the streams that models are scored on: not what a model has written."""
+        return tuple(stream for stream in self.texts if not stream.is_written)
+
+    @property
     def languages(self) -> tuple[str, ...]:
         """Return each language once, in the order of the streams."""
         return tuple(dict.fromkeys(code for stream in self.texts for code in stream.languages))

@@ -162,7 +162,7 @@ def metadata(main: TrainedModel, measured: Mapping[str, float]) -> dict[str, Any
         "eval_results": [
             EvalResult(
                 task_type=task, dataset_type="held-out", dataset_split="test",
-                dataset_name=f"held-out text of the run ({recipe.texts[0].language})",
+                dataset_name=f"held-out text of the run ({recipe.scored[0].language})",
                 metric_type=name, metric_value=round(value, 4), metric_name=name,
             )
             for name, value in measured.items()

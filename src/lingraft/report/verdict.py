@@ -167,11 +167,12 @@ def compared_streams(models: Sequence[TrainedModel]) -> list[PairedBits]:
     files = [
         (stream, model.label, model.run.stage("evaluation").path, records.WORDS_FILE)
         for model in models[1:]
-        for stream in recipe.streams
+        for stream in recipe.scored
+        if recipe.streams
     ]
     files += [
         (stream, SOURCE, folder, records.BEFORE_FILE)
-        for stream in recipe.texts
+        for stream in recipe.scored
         if stream.name in recipe.evaluation.before
     ]
     pairs = []

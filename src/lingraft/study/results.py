@@ -227,7 +227,7 @@ def training(common: dict[str, Any], run: Run) -> list[Score]:
     own = common | {"facts": facts}
     rows = []
     for row in (*variants.scores(model), *_curve(model)):
-        told = {"words": _words(run, model.recipe.texts[0].prefix)} if row.metric == BITS else {}
+        told = {"words": _words(run, model.recipe.scored[0].prefix)} if row.metric == BITS else {}
         rows.append(row.model_copy(update=own | told))
     return rows
 
@@ -270,7 +270,7 @@ def _target_loss(model: variants.TrainedModel, phase: variants.PhaseRecord) -> s
     The others, which may be replayed text of the source's language, are no part of what the model
     is judged by.
     """
-    first = model.recipe.texts[0].name
+    first = model.recipe.scored[0].name
     is_causal = variants.kind_of(model.result("evaluation")) == "causal"
     labels = [label for label in (phase.result or {}).get("streams") or {} if is_causal]
     return next((f"loss/{label}" for label in labels if label.split("/")[0] == first), "loss")

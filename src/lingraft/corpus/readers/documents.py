@@ -176,7 +176,9 @@ def read(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterato
         DataError: the source cannot be read, is cut short, or holds no text where it should.
     """
     if source.format == "model":
-        raise DataError(f"{source.name}: models write text for `lingraft adapt` alone; give files")
+        raise DataError(
+            f"{source.name}: models write only what `lingraft adapt` replays; give files"
+        )
     if section.where and source.format not in ROWS:
         raise DataError(f"{source.name}: has no fields that corpus.where could ask for")
     reader = read_rows if source.path is None else FORMATS[source.format]
