@@ -60,6 +60,18 @@ def test_a_run_tells_how_a_chat_model_and_its_source_answer(models, tmp_path, ko
     assert tokenizer.chat_template == TEMPLATE
 
 
+@pytest.mark.parametrize(("which", "more"), [(1, ()), (0, ("tokenizer.algorithm=unigram",))])
+def test_prompts_without_a_template_are_refused_before_a_run(
+    which, more, models, tmp_path, korean_text, command
+):
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("the rain\n", "utf-8")
+    texts = ("--text", korean_text, "--lang", "ko", f"evaluation.prompts={prompts}")
+    refused = command("check", "--source", models[which], *texts, "--budget", "2steps", *more)
+    assert "no chat template" in refused.err
+    assert refused.status
+
+
 def test_a_chat_model_writes_chats_whose_marks_are_tokens(models, tmp_path, monkeypatch):
     tokenizer = AutoTokenizer.from_pretrained(models[0])
     asked = []

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lingraft.callbacks import Callback
 from lingraft.corpus import streams
 from lingraft.corpus.split import SPLITS
-from lingraft.errors import DataError, UnsupportedModelError
+from lingraft.errors import DataError, RecipeError, UnsupportedModelError
 from lingraft.evaluation.written import with_written
 from lingraft.models.embeddings import INITIALIZERS
 from lingraft.models.families import family_of
@@ -143,12 +143,21 @@ def check_tokenizers(recipe: Recipe) -> None:
     """Refuse tokenizers of which no vocabulary can be made, before any text is read.
 
     Raises:
-        LingraftError: as `tokenizer.extension.check` and `tokenizer.frame.code_for`.
+        LingraftError: as `tokenizer.extension.check` and `tokenizer.frame.code_for`; or prompts are
+            to be answered, and the vocabulary has no chat template.
     """
     old_tokenizer, section = source_tokenizer(recipe), recipe.tokenizer
     if old_tokenizer is not None:
         tokenizer_files.kind_of(old_tokenizer)
         code_for(old_tokenizer, section.language_code, recipe.languages[0])
+    template = old_tokenizer is not None and old_tokenizer.chat_template
+    if template and section.algorithm != "source":
+        logger.warning("tokenizer.algorithm: another than the source's has no chat template")
+    if recipe.evaluation.prompts and not (template and section.algorithm == "source"):
+        raise RecipeError(
+            "evaluation.prompts: the vocabulary has no chat template; take a chat model, and "
+            "leave out tokenizer.algorithm"
+        )
     pad_id, _ = position_settings(recipe)
     causal = source_family(recipe.source).kind == "causal"
     tokenizer_extension.check(section, old_tokenizer, pad_id=pad_id, causal=causal)
