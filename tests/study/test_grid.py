@@ -103,6 +103,10 @@ RULE = '[[grids]]\nseed = [0]\n[[rules]]\nwhen = {{ {} }}\nset = {{ "seed" = 1 }
             '[[grids]]\n"training.budget" = ["5 minutes"]\n',
             "give budgets in tokens, steps or epochs",
         ),
+        (
+            '[[grids]]\n"embeddings.init" = ["wechsel"]\n',
+            "'wechsel' needs a bilingual lexicon; set embeddings.lexicons",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_study_is_one_line(study, body, message):

@@ -34,7 +34,7 @@ from lingraft.pretrained.checkpoints import folder_of, place_of
 from lingraft.pretrained.load import one_line
 from lingraft.pretrained.tokenizers import SETTINGS
 from lingraft.recipe import catalogue, stage_order
-from lingraft.recipe.base import described, lacking
+from lingraft.recipe.base import check_initializers, described
 from lingraft.recipe.baselines import baseline
 from lingraft.recipe.run import KEEPING
 from lingraft.recipe.streams import distilled
@@ -308,9 +308,7 @@ def check_words(recipe: Recipe) -> None:
         if phase.distil is not None:
             distilled(phase, recipe.texts)
     if recipe.tokenizer.action != "keep":
-        for initializer in recipe.embeddings.initializers:
-            if need := lacking(recipe.embeddings, initializer):
-                raise RecipeError(f"embeddings: '{initializer}' {need}, or use another initializer")
+        check_initializers(recipe.embeddings)
 
 
 def _check_text(recipe: Recipe) -> list[dict[str, Any]]:

@@ -326,6 +326,17 @@ def lacking(section: Embeddings, initializer: str) -> str | None:
     return None
 
 
+def check_initializers(section: Embeddings) -> None:
+    """Refuse initializers that lack what they need.
+
+    Raises:
+        RecipeError: one does.
+    """
+    for initializer in section.initializers:
+        if need := lacking(section, initializer):
+            raise RecipeError(f"embeddings: '{initializer}' {need}, or use another initializer")
+
+
 def learns_vectors(section: Embeddings, initializer: str) -> bool:
     """Return whether an initializer learns static vectors, since none are given."""
     if initializer not in ("focus", "omp", "wechsel"):

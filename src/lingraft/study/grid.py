@@ -14,6 +14,7 @@ from lingraft.errors import RecipeError
 from lingraft.finetuning import data as task_data
 from lingraft.finetuning.recipe import TaskOptions, decode_finetune, tasks_of
 from lingraft.recipe import Hardware, Recipe, Training
+from lingraft.recipe.base import check_initializers
 from lingraft.recipe.decoding import load
 from lingraft.recipe.defaults import TABLE
 from lingraft.recipe.methods import as_written, is_auto, recipe_from, time_budget
@@ -170,14 +171,16 @@ def _complete(recipe: Recipe) -> Recipe:
     """
     if time_budget(recipe) is not None:
         raise RecipeError("give budgets in tokens, steps or epochs, which make cells comparable")
-    if not is_auto(recipe):
-        return as_written(recipe)
-    from lingraft.pipeline.completing import decide  # torch
+    if is_auto(recipe):
+        from lingraft.pipeline.completing import decide  # torch
 
-    sized = "vocab_size" in recipe.tokenizer.model_fields_set
-    if not sized and recipe.tokenizer.action not in (*UNSIZED, "use"):
-        raise RecipeError("give tokenizer.vocab_size: cells share their vocabulary")
-    return as_written(decide(recipe).recipe)
+        sized = "vocab_size" in recipe.tokenizer.model_fields_set
+        if not sized and recipe.tokenizer.action not in (*UNSIZED, "use"):
+            raise RecipeError("give tokenizer.vocab_size: cells share their vocabulary")
+        recipe = decide(recipe).recipe
+    if recipe.tokenizer.action != "keep":
+        check_initializers(recipe.embeddings)
+    return as_written(recipe)
 
 
 def _scalar(value: Any) -> Value:
