@@ -28,7 +28,7 @@ class Numbers(parsing.Keys):
     """Numbers in the file."""
 
     dtype: Literal["source", "fp32", "bf16", "fp16"] = "source"
-    """Of the matrices; `source` takes the checkpoint's. llama-quantize makes smaller ones."""
+    """Type of the matrices; `source` takes the checkpoint's. llama-quantize makes smaller ones."""
 
 
 @command.command("sentence-encoder")

@@ -36,6 +36,7 @@ PROMPTS, ANSWER_TOKENS = 200, 128
 PLAIN = {"skip_special_tokens": True}
 TOP_P = 0.9
 """Share of the probability that a drawn continuation keeps to (Holtzman et al. 2020)."""
+DRAWN = {"do_sample": True, "top_p": TOP_P, "top_k": 0}
 
 
 def choose(text: MaskedTokens, number: int) -> list[int]:
@@ -179,9 +180,7 @@ def continuations(
     shared = {"max_new_tokens": tokens, "eos_token_id": eos}
     modes = {
         "greedy": generation_settings(model, tokenizer, do_sample=False, **shared),
-        "drawn": generation_settings(
-            model, tokenizer, do_sample=True, top_p=TOP_P, top_k=0, **shared
-        ),
+        "drawn": generation_settings(model, tokenizer, **DRAWN, **shared),
     }
     start = before(tokenizer)
     texts = [text for text, _ in begun]

@@ -16,7 +16,7 @@ import torch
 from lingraft.corpus.readers.columns import model_parts
 from lingraft.devices import device_for
 from lingraft.errors import UnsupportedModelError
-from lingraft.evaluation.samples import TOP_P, generation_settings, go_on
+from lingraft.evaluation.samples import DRAWN, generation_settings, go_on
 from lingraft.evaluation.scorer import HiddenItem, Scorer
 from lingraft.files import write_rows
 from lingraft.log import progress
@@ -110,8 +110,8 @@ def _writer(
     """Return a function that goes on with prompts, up to the end of a text or turn."""
     model: Any = loaded.model.to(device_for())
     most = min(LONGEST, longest_text(model.config, 0) // 2)
-    drawn: dict[str, Any] = {"do_sample": True, "top_p": TOP_P, "top_k": 0, "max_new_tokens": most}
-    settings = generation_settings(model, tokenizer, eos_token_id=tokenizer.eos_token_id, **drawn)
+    limits = {"max_new_tokens": most, "eos_token_id": tokenizer.eos_token_id}
+    settings = generation_settings(model, tokenizer, **DRAWN, **limits)
 
     def write(prompts: list[list[int]]) -> list[str]:
         ids = go_on(model, prompts, settings, int(numbers.integers(2**32)), AT_ONCE)

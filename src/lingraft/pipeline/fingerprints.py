@@ -28,21 +28,26 @@ def corpus_fingerprint(recipe: Recipe) -> str:
     marks: list[Any] = [FORMAT["read"]] if is_read else []
     names = (name for text in recipe.texts for name in text.corpus.text)
     writers = [model_parts(name)[0] for name in names if name.startswith(MODEL_PREFIX)]
-    marks += [checkpoint_digests(path) for path in map(folder_of, writers) if path]
+    marks += [model_contents(name) for name in writers]
     return fingerprint(FORMAT["corpus"], *marks, *streams.inputs(recipe))
 
 
-def source_fingerprint(recipe: Recipe) -> str:
-    """Return the fingerprint of the source: of local files, else of its id and revision.
+def model_contents(name: str, revision: str | None = None) -> list[Any]:
+    """Return the digests of a model's local files, else its id and revision.
 
-    Of an adapter that of its base and of its own files.
+    Of an adapter those of its base and of its own files.
     """
-    if recipe.source.model is None:
-        return fingerprint(recipe.source)
-    place = place_of(recipe.source.model, recipe.source.revision)
+    place = place_of(name, revision)
     folder = folder_of(place.name)
     base = place[:2] if folder is None else (checkpoint_digests(folder),)
-    return fingerprint(*base, *map(checkpoint_digests, place.adapters))
+    return [*base, *map(checkpoint_digests, place.adapters)]
+
+
+def source_fingerprint(recipe: Recipe) -> str:
+    """Return the fingerprint of the source."""
+    if recipe.source.model is None:
+        return fingerprint(recipe.source)
+    return fingerprint(*model_contents(recipe.source.model, recipe.source.revision))
 
 
 def named_resources(section: Embeddings) -> dict[str, tuple[str, ...]]:
