@@ -60,15 +60,25 @@ def test_a_run_tells_how_a_chat_model_and_its_source_answer(models, tmp_path, ko
     assert tokenizer.chat_template == TEMPLATE
 
 
-@pytest.mark.parametrize(("which", "more"), [(1, ()), (0, ("tokenizer.algorithm=unigram",))])
-def test_prompts_without_a_template_are_refused_before_a_run(
-    which, more, models, tmp_path, korean_text, command
+@pytest.mark.parametrize(
+    ("which", "more", "said"),
+    [
+        (1, (), "no chat template"),
+        (0, ("tokenizer.algorithm=unigram",), "no chat template"),
+        (0, ("tokenizer.action=use", "tokenizer.model={base}"), "no chat template"),
+        (0, ("evaluation.prompts={empty}",), "holds no prompt"),
+    ],
+)
+def test_prompts_that_nothing_can_answer_are_refused_before_a_run(
+    which, more, said, models, tmp_path, korean_text, command
 ):
-    prompts = tmp_path / "prompts.txt"
+    prompts, empty = tmp_path / "prompts.txt", tmp_path / "empty.txt"
     prompts.write_text("the rain\n", "utf-8")
+    empty.write_text("\n", "utf-8")
     texts = ("--text", korean_text, "--lang", "ko", f"evaluation.prompts={prompts}")
+    more = [one.format(base=models[1], empty=empty) for one in more]
     refused = command("check", "--source", models[which], *texts, "--budget", "2steps", *more)
-    assert "no chat template" in refused.err
+    assert said in refused.err
     assert refused.status
 
 

@@ -132,9 +132,6 @@ def score_kept_and_sample(
         result["blocks"][f"kept/{title}"] = scores["blocks"]["likelihood"]
     if section.prompts:
         lines = list(islice(lines_of([section.prompts]), samples.PROMPTS))
-        if not (lines and model.tokenizer.chat_template):
-            lack = "the tokenizer has no chat template" if lines else "holds no prompt"
-            raise DataError(f"evaluation.prompts: {section.prompts}: {lack}; leave it out")
         asked = (model.scorer.model, model.tokenizer, lines, model.context)
         result["chat"] = {"text": fingerprint(lines)} | samples.answers(*asked)
     if section.samples:

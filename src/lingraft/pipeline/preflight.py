@@ -333,6 +333,8 @@ def _check_text(recipe: Recipe) -> list[dict[str, Any]]:
     for name in (*named_files(recipe.embeddings), *kept):
         if not path_of(name).exists():
             raise DataError(f"{name}: no such file; correct the path, or leave it out")
+        if name in asked and not any(text_inputs.lines_of([name])):
+            raise DataError(f"evaluation.prompts: {name}: holds no prompt; write a line each")
     named = [name for stream in recipe.texts for name in stream.corpus.text]
     read = {path_of(name).resolve() for name in (*named, *(file["name"] for file in files))}
     for name in recipe.evaluation.kept:

@@ -153,10 +153,14 @@ def check_tokenizers(recipe: Recipe) -> None:
     template = old_tokenizer is not None and old_tokenizer.chat_template
     if template and section.algorithm != "source":
         logger.warning("tokenizer.algorithm: another than the source's has no chat template")
-    if recipe.evaluation.prompts and not (template and section.algorithm == "source"):
+    if section.action == "use" and section.model is not None:
+        template = tokenizer_files.load(section.model, section.revision).chat_template
+    elif section.algorithm != "source":
+        template = None
+    if recipe.evaluation.prompts and not template:
         raise RecipeError(
             "evaluation.prompts: the vocabulary has no chat template; take a chat model, and "
-            "leave out tokenizer.algorithm"
+            "leave out tokenizer.algorithm and tokenizer.model"
         )
     pad_id, _ = position_settings(recipe)
     causal = source_family(recipe.source).kind == "causal"
