@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import yaml
 from huggingface_hub import ModelCard
 from stopping import terminated_at
 from transformers import AutoModelForSequenceClassification
@@ -154,6 +155,27 @@ def test_what_is_saved_can_be_read_scored_and_loaded_by_transformers(nli, tmp_pa
     assert card.data.language == ["ko"]
     assert f"{found.scores('dev')['accuracy']:.1f}" in card.content
     assert str(tmp_path) not in card.content
+
+
+def test_kept_weights_have_the_score_of_a_benchmark_as_the_hub_reads_it(nli, tmp_path):
+    task = (tmp_path / "bench.toml").resolve()
+    rows = "text,label\n" + "".join(f"비가 온다 {n},{'ab'[n % 2]}\n" for n in range(8))
+    (tmp_path / "rows.csv").write_text(rows, "utf-8")
+    task.write_text(
+        'name = "bench"\nkind = "classification"\nlanguage = "ko"\nlabels = ["a", "b"]\n'
+        'files = {train = "rows.csv", dev = "rows.csv"}\n'
+        'hub = {dataset = "some/benchmark", task = "rain", revision = "abc"}\n',
+        "utf-8",
+    )
+    nli(tmp_path / "out", "--task", task, "--label", "M", "keep_models=true").well()
+    benchmark, official = sorted(outcomes(tmp_path / "out"), key=lambda one: one.task)
+    text = (benchmark.folder / "best" / ".eval_results" / "bench.yaml").read_text("utf-8")
+    (entry,) = yaml.safe_load(text)
+    about = {"id": "some/benchmark", "task_id": "rain", "revision": "abc"}
+    assert entry["dataset"] == about
+    assert entry["value"] == round(benchmark.scores("dev")[benchmark.selection], 2)
+    assert "dev" in entry["notes"]
+    assert not (official.folder / "best" / ".eval_results").exists()
 
 
 def test_a_smaller_training_set_is_contained_in_a_larger_one():

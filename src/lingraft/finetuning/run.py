@@ -278,8 +278,31 @@ class FineTuner:
         )
         if self.keep_models:
             write_text(job.folder / "best" / "README.md", _card(run, outcome))
+            _write_hub_results(job.folder / "best", run, outcome)
         outcome.write()
         job.step.finish(outcome.fingerprint, {}, outcome.seconds)
+
+
+def _write_hub_results(model: Path, run: TaskRun, outcome: Outcome) -> None:
+    """Write a benchmark's score as the Hub reads it (`.eval_results`); none of a cut."""
+    import yaml
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+
+    hub = run.task.table.hub
+    if hub is None or hub.task is None or outcomes.is_cut(outcome.split_note):
+        return
+    split, metric = outcome.evaluation[0], outcome.selection
+    entry = EvalResultEntry(
+        hub.dataset,
+        hub.task,
+        round(outcome.scores(split)[metric], 2),
+        dataset_revision=hub.revision,
+        notes=f"{outcomes.metric_name(metric)} (%), {split}, fine-tuned, seed {outcome.seed}",
+    )
+    folder = model / ".eval_results"
+    folder.mkdir(exist_ok=True)
+    text = yaml.safe_dump(eval_result_entries_to_yaml([entry]))
+    write_text(folder / f"{run.task.name}.yaml", text)
 
 
 def _card(run: TaskRun, outcome: Outcome) -> str:

@@ -174,6 +174,9 @@ class Hub(Section):
     config: str | None = None
     revision: str | None = None
     """Branch, tag or commit; None takes the main branch."""
+    task: str | None = None
+    """Id in the data set's eval.yaml, where it is a benchmark: kept weights then have their scores
+    in .eval_results, which the Hub shows."""
     splits: dict[str, str] = {}
     """Our name of a split → the Hub's."""
     elsewhere: dict[str, Hub] = {}
