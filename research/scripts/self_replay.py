@@ -5,7 +5,7 @@
 Three runs a seed on the demo's Korean pages, with equal tokens and an extended vocabulary: no
 replay, a tenth of real English, and a tenth of English that the source wrote. Each is scored on
 English pages that took no part. A run that was begun goes on. Prints, for each seed, bits per
-character of English and Korean, the seconds, and the share of what real replay keeps.
+character of English and Korean, the processor seconds, and the share of what real replay keeps.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,12 @@ def lingraft(*arguments: str) -> str:
     """Run a command and return what it prints."""
     command = [sys.executable, "-m", "lingraft", *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def processor() -> float:
+    """Return the processor seconds of all commands so far; of a run that is done next to none."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def texts(out: Path) -> dict[str, Path]:
@@ -80,8 +87,10 @@ def main() -> None:
     parser.add_argument("--kind", choices=SETTINGS, default="masked")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--written", type=int, default=30_000, help="tokens that the source writes")
+    parser.add_argument("--budget", help="of each run; else 500ktok, of causal models 300ktok")
     given = parser.parse_args()
     source, budget, method = SETTINGS[given.kind]
+    budget = given.budget or budget
     paths = texts(given.out / "text")
     replays = {"none": None, "real": str(paths["en"]), "self": f"model:{source}#{given.written}"}
     for seed in given.seeds:
@@ -93,11 +102,11 @@ def main() -> None:
             common = [one for one in COMMON if text or "streams" not in one]
             named = ["--source", source, "--text", f"ko={paths['ko']}", *stream, *method]
             more = ["--budget", budget, "--out", str(run), f"seed={seed}", *replay, *common]
+            before = processor()
             lingraft("adapt", *named, *more)
+            seconds[name] = processor() - before
             english[name] = score(run, paths["en-test"], "en")
             korean[name] = score(run, paths["ko-test"], "ko")
-            stages = [json.loads(p.read_text()) for p in run.glob("*/done.json")]
-            seconds[name] = sum(stage["seconds"] for stage in stages)
             scores = f"English {english[name]:.3f}, Korean {korean[name]:.3f} bits per character"
             line = f"{given.kind} seed {seed} {name}: {scores}, {seconds[name]:.0f} s"
             print(line, flush=True)

@@ -16,7 +16,7 @@ import torch
 from lingraft.corpus.readers.columns import model_parts
 from lingraft.devices import device_for
 from lingraft.errors import UnsupportedModelError
-from lingraft.evaluation.samples import DRAWN, generation_settings, go_on
+from lingraft.evaluation.samples import DRAWN, TOP_P, generation_settings, go_on
 from lingraft.evaluation.scorer import HiddenItem, Scorer
 from lingraft.files import write_rows
 from lingraft.log import progress
@@ -105,13 +105,20 @@ def write(name: str, tokens: int, path: Path, seed: int) -> None:
 
 
 def _writer(
-    loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast, numbers: np.random.Generator
+    loaded: LoadedSource,
+    tokenizer: PreTrainedTokenizerFast,
+    numbers: np.random.Generator,
+    likeliest: float,
 ) -> Callable[[list[list[int]]], list[str]]:
-    """Return a function that goes on with prompts, up to the end of a text or turn."""
+    """Return a function that goes on with prompts, up to the end of a text or turn.
+
+    Tokens are drawn from the `likeliest` share of the probability.
+    """
     model: Any = loaded.model.to(device_for())
     most = min(LONGEST, longest_text(model.config, 0) // 2)
     limits = {"max_new_tokens": most, "eos_token_id": tokenizer.eos_token_id}
-    settings = generation_settings(model, tokenizer, **DRAWN, **limits)
+    drawn = {**DRAWN, "top_p": likeliest}
+    settings = generation_settings(model, tokenizer, **drawn, **limits)
 
     def write(prompts: list[list[int]]) -> list[str]:
         ids = go_on(model, prompts, settings, int(numbers.integers(2**32)), AT_ONCE)
@@ -124,7 +131,7 @@ def _documents(
     loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast, numbers: np.random.Generator
 ) -> Iterator[list[str]]:
     """Draw documents of a causal model, some at a time, without end."""
-    write = _writer(loaded, tokenizer, numbers)
+    write = _writer(loaded, tokenizer, numbers, 1.0)
     start = before(tokenizer) or [tokenizer.eos_token_id or 0]
     while True:
         yield write([start] * AT_ONCE)
@@ -134,7 +141,8 @@ def _chats(
     loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast, numbers: np.random.Generator
 ) -> Iterator[list[str]]:
     """Draw what users say, and the answers, in the chat template, without end (Xu et al. 2024)."""
-    write, template = _writer(loaded, tokenizer, numbers), tokenizer.apply_chat_template
+    write = _writer(loaded, tokenizer, numbers, TOP_P)
+    template = tokenizer.apply_chat_template
     said = {"role": "user", "content": MARK}
     start = str(template([said], tokenize=False)).partition(MARK)[0]
     begun: Any = tokenizer(start, add_special_tokens=False)["input_ids"]

@@ -130,6 +130,8 @@ def _data(entry: PhaseData, objective: str, family: Family) -> PhaseData:
     changes: dict[str, Any] = {"objective": objective} if entry.objective else {}
     if entry.masking is not None and family.corruption:
         changes["masking"] = denoising(entry.masking, family)
+    if family.corruption:
+        changes["soft_labels"] = False
     return entry.model_copy(update=changes)
 
 

@@ -101,6 +101,7 @@ def _reading(
             also=also,
             bilingual=stream.bilingual,
             share=entry.share,
+            soft=entry.soft_labels,
         )
 
     objective, *more = section.objectives_of(entry)

@@ -38,6 +38,7 @@ from lingraft.training.machine import note_environment, resolve_precision
 from lingraft.training.masked_text import train_phase
 from lingraft.training.objectives.common import TokenIds
 from lingraft.training.objectives.distillation import Teacher
+from lingraft.training.objectives.soft_labels import SoftLabels
 from lingraft.training.phase import Job
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def prepared(
         new_rows=new_rows(run.stage("graft").path, section),
         readings=readings(shards, recipe, section, tokenizer),
         vocabulary=TokenIds.of(tokenizer, loaded.family.kind),
-        **_teacher(recipe, section, loaded.family, tokenizer),
+        **_teachers(recipe, section, loaded.family, tokenizer),
         seed=context.seed_for("training"),
         folder=folder,
         metrics_path=run.metrics_path if own else folder / run.metrics_path.name,
@@ -221,20 +222,27 @@ def _dropout(checkpoint: Path, section: Phase) -> tuple[dict[str, Any], dict[str
     return dict.fromkeys(keys, section.dropout), {key: getattr(config, key) for key in keys}
 
 
-def _teacher(
+def _teachers(
     recipe: Recipe, phase: Phase, family: Family, tokenizer: PreTrainedTokenizerFast
 ) -> dict[str, Any]:
-    """Return what a job must know of the phase's teacher, the source; nothing where it has none."""
-    if phase.distil is None:
+    """Return what a job must know of the source where the phase learns from it; else nothing."""
+    soft = any(entry.soft_labels for entry in phase.data)
+    if phase.distil is None and not soft:
         return {}
     name, revision = str(recipe.source.model), recipe.source.revision
     loaded, own = source.load_model(name, revision), tokenizer_files.load(name, revision)
     damage.tell(name, damage.mend(name, loaded, own), own)
-    longest = min(LONGEST, longest_text(loaded.model.config, int(own.pad_token_id)))
-    teacher = Teacher(
-        loaded.model, family, own, tokenizer, longest=check_longest(name, longest), weight=1.0
-    )
-    return {"teacher": teacher, "distilled": distilled(phase, recipe.texts).name}
+    found: dict[str, Any] = {}
+    if soft:
+        pieces, pad = (own.get_vocab(), tokenizer.get_vocab()), TokenIds.of(own, family.kind).pad
+        found["soft_labels"] = SoftLabels(loaded.model, family, *pieces, pad)
+    if phase.distil is not None:
+        longest = min(LONGEST, longest_text(loaded.model.config, int(own.pad_token_id)))
+        found["teacher"] = Teacher(
+            loaded.model, family, own, tokenizer, longest=check_longest(name, longest), weight=1.0
+        )
+        found["distilled"] = distilled(phase, recipe.texts).name
+    return found
 
 
 def training_here(context: Context, section: Phase) -> Hardware:

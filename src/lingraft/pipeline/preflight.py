@@ -36,6 +36,7 @@ from lingraft.pretrained.tokenizers import SETTINGS
 from lingraft.recipe import catalogue, stage_order
 from lingraft.recipe.base import check_initializers, described
 from lingraft.recipe.baselines import baseline
+from lingraft.recipe.methods import hard_labels
 from lingraft.recipe.run import KEEPING
 from lingraft.recipe.streams import distilled
 from lingraft.tokenizer import files as tokenizer_files
@@ -307,6 +308,8 @@ def check_words(recipe: Recipe) -> None:
     for phase in recipe.phases:
         if phase.distil is not None:
             distilled(phase, recipe.texts)
+        if (problem := hard_labels(recipe)) and any(entry.soft_labels for entry in phase.data):
+            raise RecipeError(f"phase '{phase.name}': soft_labels: {problem}; leave it out")
     if recipe.tokenizer.action != "keep":
         check_initializers(recipe.embeddings)
 

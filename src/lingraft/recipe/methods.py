@@ -14,7 +14,7 @@ from lingraft.recipe.base import READ_PAIRS, Section
 from lingraft.recipe.decoding import decode, load, override
 from lingraft.recipe.phase import Budget, Distil, Masking, Mixture, Phase, PhaseData, Validation
 from lingraft.recipe.records import AUTO, PRESETS, method_named
-from lingraft.recipe.run import Graft, Recipe, Tokenizer
+from lingraft.recipe.run import KEEPING, Graft, Recipe, Tokenizer
 from lingraft.recipe.streams import check_names
 
 if TYPE_CHECKING:
@@ -63,12 +63,15 @@ def split(budget: Budget, shares: Sequence[float]) -> list[float]:
     return [*parts, float(left)]
 
 
-def _replayed(replay: Mapping[str, float], names: Sequence[str]) -> tuple[PhaseData, ...]:
+def _replayed(
+    replay: Mapping[str, float], names: Sequence[str], *, soft: bool
+) -> tuple[PhaseData, ...]:
     """Return what a phase reads if streams are replayed; nothing (all alike) if none is.
 
     Args:
         replay: the share of the tokens that each of them gets.
         names: of all streams.
+        soft: whether the source's probabilities are their labels.
 
     Raises:
         RecipeError: such a stream is not there, is all there is, or the shares leave nothing.
@@ -79,7 +82,7 @@ def _replayed(replay: Mapping[str, float], names: Sequence[str]) -> tuple[PhaseD
     if len(replay) == len(names) or sum(replay.values()) >= 1:
         raise RecipeError("training.replay: leaves no tokens for the target's text; replay less")
     return tuple(
-        PhaseData(stream=name, share=replay.get(name) or None)
+        PhaseData(stream=name, share=replay.get(name), soft_labels=soft and name in replay)
         for name in names
         if replay.get(name) != 0
     )
@@ -147,8 +150,18 @@ def _read(recipe: Recipe, template: PhaseTemplate, preset: Preset) -> dict[str, 
     rate, joins = recipe.training.masking_rate, recipe.training.packing
     masked = {} if rate is None else {"masking": Masking(rate=rate)}
     joins = preset.packing if joins is None else joins
-    data = _replayed(recipe.training.replay or {}, [stream.name for stream in recipe.texts])
+    names = [stream.name for stream in recipe.texts]
+    soft = template.lora is None and not hard_labels(recipe)
+    data = _replayed(recipe.training.replay or {}, names, soft=soft)
     return {"packing": joins, "data": data, **masked}
+
+
+def hard_labels(recipe: Recipe) -> str:
+    """Return why no phase can learn by the source's probabilities; nothing where they can."""
+    if recipe.source.model is None or recipe.graft.source_weights == "random":
+        return "there is no source to learn from"
+    kept = recipe.tokenizer.action in KEEPING and recipe.tokenizer.action != "trim"
+    return "" if kept else "the vocabulary does not keep all of the source's pieces"
 
 
 def _warmup(preset: Preset, budget: Budget, batch: Batch) -> float:

@@ -188,6 +188,9 @@ class PhaseData(Section):
     share: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the phase's tokens, on average. Entries without a share divide the rest by their
     weights or sizes."""
+    soft_labels: bool = False
+    """Learn the text by the source's probabilities in place of its own tokens, in a vocabulary that
+    keeps the source's pieces (not encoder–decoders). Takes a second model in memory."""
 
 
 class Mixture(Section):
@@ -364,7 +367,8 @@ class Training(Section):
     replay: dict[str, Share] | None = None
     """Streams that are read only to keep what the source knows (text in its language), and the
     share of the tokens of every phase that each gets. The other streams divide the rest as they
-    would without these."""
+    would without these. Where the vocabulary keeps the source's pieces, and but for LoRA, they have
+    soft labels (`phases.data.soft_labels`)."""
 
     def schedule_from(self, preset: Schedule, warmup: float) -> Schedule:
         """Return a preset's schedule with this warm-up, and the shape and decay that are given.

@@ -99,6 +99,8 @@ class Reading:
     """Whether its units are translations."""
     share: float | None = None
     """Share of the tokens; None has none of its own."""
+    soft: bool = False
+    """Whether the labels are the source's probabilities."""
 
     @property
     def size(self) -> int:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lingraft.recipe import Hardware, Phase
     from lingraft.training.data import Reading, Step
     from lingraft.training.mixture import Plan
-    from lingraft.training.objectives.common import TokenIds
+    from lingraft.training.objectives.common import Objective, TokenIds
     from lingraft.training.phase import Job, Work
 
 Array = np.ndarray[Any, Any]
@@ -98,11 +98,12 @@ class MaskedText(Problem):
         if any(objective.reads == "pairs" for objective in objectives):
             check_pairs(self.packed, job.vocabulary.pad)
         auxiliary = [job.teacher.objective] if job.teacher else []
+        auxiliary += [self.objective_of(one) for one in readings if one.soft]
         self.module = WithObjective(self.packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
         reads_pairs = any("pairs" in objective.reads for objective in objectives)
         # nobody counts what a pass takes of pairs, two stacks, LoRA, a teacher
-        odd = reads_pairs or len(family.lists) > 1 or phase.lora or job.teacher
+        odd = reads_pairs or len(family.lists) > 1 or phase.lora or job.teacher or job.soft_labels
         self.operations = None if odd else throughput.count(model, family)
         self.micro_batch_tokens = job.hardware.at_once
 
@@ -125,12 +126,17 @@ class MaskedText(Problem):
         single = len(batchers) == 1 and distilled is None and not any(also)
         self.batcher = batchers[0] if single else MixtureBatcher(batchers, distilled, also)
 
+    def objective_of(self, reading: Reading) -> Objective:
+        """Return the objective that a stream trains on; the looks at its text have hard labels."""
+        objective, soft = objective_for(reading.objective, self.job.phase), self.job.soft_labels
+        return soft.teach(objective) if soft and reading.soft else objective
+
     def batcher_of(self, reading: Reading) -> Batcher:
         """Build the batcher of a stream under an objective."""
         job = self.job
         return Batcher(
             reading.train,
-            objective_for(reading.objective, job.phase),
+            self.objective_of(reading),
             job.vocabulary,
             reading.masking,
             job.hardware.row_tokens,

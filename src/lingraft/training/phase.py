@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lingraft.training.mixture import Plan
     from lingraft.training.objectives.common import Losses, Objective, TokenIds
     from lingraft.training.objectives.distillation import Teacher
+    from lingraft.training.objectives.soft_labels import SoftLabels
 
 logger = logging.getLogger(__name__)
 
@@ -163,6 +164,8 @@ class Job(Work):
     teacher: Teacher | None = None
     """Whose sentence states the phase draws its own to, on the stream `distilled`."""
     distilled: str | None = None
+    soft_labels: SoftLabels | None = None
+    """The source's probabilities, for the readings that learn by them."""
     kept_config: dict[str, Any] = field(default_factory=dict)
     """Configuration values that training changed (dropout) and saving puts back."""
 
