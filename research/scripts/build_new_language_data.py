@@ -12,6 +12,7 @@ letters and digits.
 - `base.toml`: English to and from German, French and Korean, to train `start`;
 - `new-mean.toml`, `new-french.toml`, `borrowed.toml`: English to Spanish with a code of its own,
   which starts from the mean of all codes or from French's, or with the code of French;
+- `borrowed-pairs.toml`: with the code of French, and without the raw text;
 - `old-…`: the same, with 2,000 pairs of each old direction in the training file;
 - `old.tsv`: 300 pairs of English and French that are in no training file.
 """
@@ -151,12 +152,13 @@ def main() -> None:
     write_start(out, texts)
     write_task(out, "base", "base.jsonl", [CODES["en"], CODES["de"]], "", "de")
     for prefix, file in (("", "new.jsonl"), ("old-", "old.jsonl")):
-        for name, code, like in (
-            ("new-mean", NEW, 'new_code = "mean"\n'),
-            ("new-french", NEW, f'new_code = "{RELATIVE}"\n'),
-            ("borrowed", RELATIVE, ""),
+        raw_text = 'raw = "raw.es"\n'
+        for name, code, more in (
+            ("new-mean", NEW, f'new_code = "mean"\n{raw_text}'),
+            ("new-french", NEW, f'new_code = "{RELATIVE}"\n{raw_text}'),
+            ("borrowed", RELATIVE, raw_text),
+            ("borrowed-pairs", RELATIVE, ""),
         ):
-            more = like + 'raw = "raw.es"\n'
             write_task(out, prefix + name, file, [CODES["en"], code], more, "es")
     counts = {"base": len(train), "new": len(new), "old": len(olds), "raw": len(raw)}
     print(json.dumps(counts | {"raw_bytes": size}))
