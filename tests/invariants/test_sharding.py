@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from lingraft.training import checkpoint
 from lingraft.training.masked_text import train_phase
 
-pytestmark = pytest.mark.slow  # two processes import torch, then train seven jobs
+pytestmark = pytest.mark.slow  # two processes import torch, then train eleven jobs
 
 PHASE = {
     "budget": {"value": 10},
@@ -39,18 +39,20 @@ def runs(tmp_path_factory, tiny_job_in, tiny_model, tiny_tokens, one_process):
 
     def job(name, sharding="none", train=("all",)):
         training = {"micro_batch_tokens": 32, "sharding": sharding, "checkpoint_steps": 5}
-        phase = PHASE | {"train": list(train)}
+        phase = PHASE | {"train": list(train), "mean_teacher": 0.5 * name.endswith("mean")}
         layers = {"itl_layers": frozenset({0, 2}), "train": tiny_tokens(33), "new_rows": NEW}
         return tiny_job_in(folder, name, phase=phase, hardware=training, **layers)
 
     with one_process() as accelerator:
         trained = {"one": ["all"], "one, frozen": FIRST_PHASE, "one, rows": ROWS}
+        trained |= {"one, mean": ["all"], "one, rows, mean": ROWS}
         for name, train in trained.items():
             train_phase(job(name, train=train), model(), accelerator)
     names = ["ddp", "fsdp2", *RESUMED]
     jobs = [job(name, "fsdp2" if name.endswith("fsdp2") else "none") for name in names]
     jobs.append(job("fsdp2, frozen", "fsdp2", FIRST_PHASE))
     jobs += [job(f"{name}, rows", sharding, ROWS) for name, sharding in KINDS.items()]
+    jobs += [job("ddp, mean"), job("ddp, rows, mean", train=ROWS)]
     train_together(folder, model(), jobs, RESUMED, setup="with_threads")
     return job, model
 
@@ -75,6 +77,12 @@ def test_two_processes_take_ten_steps_like_one(name, runs):
     assert made.get_output_embeddings().weight is made.get_input_embeddings().weight
     assert_like_one_process(job(name), job("one"))
     assert weights_of_ranks(job(name))
+
+
+@pytest.mark.parametrize("name", ["mean", "rows, mean"])
+def test_a_mean_teacher_of_two_processes_is_that_of_one(name, runs):
+    job, _ = runs
+    assert_like_one_process(job(f"ddp, {name}"), job(f"one, {name}"))
 
 
 def test_with_a_frozen_body_too_and_what_is_frozen_stays_as_it_was(runs):

@@ -128,6 +128,7 @@ def test_each_situation_gets_what_was_measured_or_what_replaced_it(line):
 def test_weights_decay_over_a_whole_run_where_text_is_read_many_times(facts, decay):
     given = facts_of(facts)
     assert values(given).get("training.weight_decay") == decay
+    assert values(given).get("training.mean_teacher") == (decay and 0.5)
     if decay and "scratch" not in facts:
         asked = replace(given, rate=2 * values(given)["training.learning_rate"])
         assert values(asked)["training.weight_decay"] == pytest.approx(decay / 2, rel=0.03)

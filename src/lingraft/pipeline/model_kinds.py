@@ -87,6 +87,7 @@ def _check_fits(recipe: Recipe, family: Family) -> None:
         "evaluation.prompts": recipe.evaluation.prompts and not causal,
         "evaluation.kept": recipe.evaluation.kept and not causal,
         "evaluation.before": recipe.evaluation.before and not masked,
+        "mean_teacher": any(phase.mean_teacher for phase in recipe.phases) and not masked,
         "distil": any(phase.distil for phase in recipe.phases) and not masked,
     }
     for key in filter(idle.get, idle):

@@ -308,6 +308,12 @@ def check_words(recipe: Recipe) -> None:
     for phase in recipe.phases:
         if phase.distil is not None:
             distilled(phase, recipe.texts)
+        named = {name for entry, _ in recipe.read_in(phase) for name in phase.objectives_of(entry)}
+        if phase.mean_teacher and (named != {"mlm"} or recipe.hardware.sharding != "none"):
+            raise RecipeError(
+                f"phase '{phase.name}': mean_teacher: is for masked words alone (mlm), and not "
+                "with hardware.sharding; set training.mean_teacher = 0"
+            )
         if (problem := hard_labels(recipe)) and any(entry.soft_labels for entry in phase.data):
             raise RecipeError(f"phase '{phase.name}': soft_labels: {problem}; leave it out")
     if recipe.tokenizer.action != "keep":

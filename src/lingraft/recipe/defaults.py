@@ -143,6 +143,7 @@ def conditions(facts: Facts) -> dict[str, bool]:
         "vectors": learns and facts.characters * facts.share >= FOCUS_CHARACTERS,
         "few-passes": passes <= FEW_PASSES,
         "many-passes": whole and passes >= MANY_PASSES,
+        "words-alone": not any(phase.objectives for phase in phases),
         "own-dropout": facts.has_dropout,
         "timed": facts.seconds is not None,
     }
@@ -277,6 +278,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "masked many-passes wide",
             "read many times, text is learnt by heart",
             measured="at-once short !little",
+        ),
+    ),
+    "training.mean_teacher": (
+        Row(
+            0.5,
+            "masked many-passes wide words-alone",
+            "its labels are less sure of what was learnt by heart",
+            measured="narrow at-once short !little",
         ),
     ),
     "training.warmup": (Row(0.1, why="a tenth of a phase, as in all studies"),),

@@ -127,6 +127,7 @@ def phases_of(recipe: Recipe) -> tuple[Phase, ...]:
                 schedule=method.schedule_from(
                     preset.schedule, next(given for given in warmups if given is not None)
                 ),
+                mean_teacher=method.mean_teacher or 0.0,
                 dropout=preset.dropout if method.dropout is None else method.dropout,
                 validation=Validation() if method.budget else preset.validation,
             )

@@ -270,6 +270,10 @@ class Phase(Section):
     """Learning rate over the phase."""
     masking: Masking = Masking()
     """Tokens that are predicted."""
+    mean_teacher: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Weight of the labels of a mean teacher (Tarvainen and Valpola 2017), beside the text's own:
+    the mean of the weights over the last steps, which the phase also leaves. For masked words; 0
+    has none."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
     """Dropout probability everywhere in the model while this phase trains; None keeps the source's
     own."""
@@ -350,6 +354,9 @@ class Training(Section):
     weight_decay: Annotated[float, Field(ge=0)] | None = None
     """AdamW's weight decay of matrices; None takes the preset's, mostly 0.01. 'auto' takes more for
     small encoders whose text is read eight times or more."""
+    mean_teacher: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Weight of a mean teacher's labels (`phases.mean_teacher`); None has none, but 'auto' where it
+    takes more weight decay."""
     max_gradient_norm: Annotated[float, Field(gt=0)] | None = None
     """Clip the global gradient norm to this; None: the preset's (auto and metaxlm2021 have 1)."""
     warmup: Annotated[float, Field(ge=0)] | None = None

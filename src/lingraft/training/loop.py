@@ -150,7 +150,9 @@ class _Trainer:
                     self.take_step(steps, ticker)
                     ended = self.progress.ended(state)
                     if self.progress.look_due(state) or ended:
-                        self.validate(ended)
+                        mean = self.problem.mean
+                        with mean.in_place() if mean else contextlib.nullcontext():
+                            self.validate(ended)
                     self.checkpoint_if_due(before)
         return self.result()
 
@@ -173,6 +175,8 @@ class _Trainer:
         seed = fingerprint(self.job.seed, phase.name, state.step, accelerator.process_index)
         self.module.train()
         place = indices, state.epoch, int(seed, 16) % 2**63
+        if mean := self.problem.mean:
+            mean.begin(self.optimizer, self.trained, middle)
         step, totals = gradients(step, place, self.problem, self.module, accelerator)
         logged = (state.step + 1) % self.job.hardware.log_steps == 0 or state.step == 0
         self.trained.collect()
@@ -184,6 +188,8 @@ class _Trainer:
         factor = self.progress.factor(middle)
         self.trained.set_rate(self.optimizer, factor)
         self.stepper.step()
+        if mean:
+            mean.update(state.step + 1, middle)
         self.stepper.zero_grad(set_to_none=True)
         state.step += 1
         state.tokens += step.global_tokens

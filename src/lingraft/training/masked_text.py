@@ -23,6 +23,7 @@ from lingraft.tokenizer.documents import Documents
 from lingraft.training import beside, problem, sharding, throughput
 from lingraft.training.data import Batcher, BatchPlan, row_of_pass
 from lingraft.training.loop import run_phase
+from lingraft.training.mean_teacher import MeanTeacher
 from lingraft.training.mixture import MixtureBatcher, MixturePlan, probabilities
 from lingraft.training.objectives import objective_for
 from lingraft.training.phase import WithObjective, in_fp32, lighten, recompute_activations
@@ -99,6 +100,9 @@ class MaskedText(Problem):
             check_pairs(self.packed, job.vocabulary.pad)
         auxiliary = [job.teacher.objective] if job.teacher else []
         auxiliary += [self.objective_of(one) for one in readings if one.soft]
+        self.mean = MeanTeacher(phase.mean_teacher) if phase.mean_teacher else None
+        if self.mean:
+            objectives = [self.mean.teach(objective) for objective in objectives]
         self.module = WithObjective(self.packed, *objectives, *auxiliary)
         self.lengths = np.concatenate([reading.train.lengths for reading in readings])
         reads_pairs = any("pairs" in objective.reads for objective in objectives)

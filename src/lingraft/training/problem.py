@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lingraft.models.families import Family
     from lingraft.recipe import Phase
     from lingraft.training.data import Step
+    from lingraft.training.mean_teacher import MeanTeacher
     from lingraft.training.mixture import Plan
     from lingraft.training.objectives.common import Losses
     from lingraft.training.phase import Work
@@ -78,6 +79,8 @@ class Problem(Protocol):
     """Whether a step may leave parameters out that train."""
     even: int | None = None
     """Tokens of a pass where all passes have one shape."""
+    mean: MeanTeacher | None = None
+    """Mean of the weights, which teaches, and is looked at and saved in their place."""
     trained: Trained | None = None
     """Parameters that the optimizer is given; None: whatever of `model` has a gradient."""
 
