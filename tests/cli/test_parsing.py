@@ -1,4 +1,4 @@
-"""How words become options, lists and settings; old names; --json; help."""
+"""How words become options, lists and settings; --json; help."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import typer
 from hypothesis import given, settings, strategies as some
 
-from lingraft.cli import app as cli, parsing
+from lingraft.cli import app as cli
 from lingraft.errors import LingraftError
 
 
@@ -64,10 +64,7 @@ def test_lists_go_by_spaces_and_keys_stand_anywhere(words, expected):
         (("data", "clean", "a", "--lang", "ko", "--out="), "--out: an argument is empty"),
         (("evaluate", "m", "--text", "--lang=ko"), "--text: --lang=ko stands where its value"),
         (("adapt", "--out", "--force"), "--out: --force stands where its value"),
-        (("adapt", "--minutes", "5"), "--minutes: is gone; write --budget 30m"),
-        (("adapt", "--set", "a=b"), "--set: is gone; write KEY=VALUE"),
-        (("finetune", "m", "--resume"), "--resume: is gone; write --update"),
-        (("translate", "m", "--beams", "3"), "--beams: is gone; write beams=VALUE"),
+        (("translate", "m", "--beams", "3"), "--beams: is a key, no option; write beams=VALUE"),
         (("adapt", "r.toml", "--lang", "ko"), "language: is not given beside a recipe"),
         (("show", "methodz"), "there is no such table; there are methods, "),
         (("report", "run", "reference=x", "resamples=1"), "resamples: must be greater than"),
@@ -79,46 +76,6 @@ def test_a_slip_is_one_line_that_says_what_to_write(command, tmp_path, monkeypat
     assert (ended.status, len(ended.err.splitlines())) == (1, 1), ended.err
     assert says in ended.err
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", parsing.GONE_COMMANDS)
-def test_a_command_of_the_version_before_names_the_new_one(command, name):
-    ended = command("--quiet", name, "recipe.toml", "--phase", "2")
-    assert name not in cli.COMMANDS
-    assert (ended.status, len(ended.err.splitlines())) == (1, 1)
-    assert parsing.GONE_COMMANDS[name] in ended.err
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("adapt", "preset vocab-size lexicons replay minutes hours tokens steps learning-rate "
-         "batch-tokens set resume overwrite"),
-        ("demo", "seed set resume overwrite"),
-        ("data clean", "set processes overwrite"),
-        ("data mine", "gold threshold layer pool parity languages overwrite"),
-        ("evaluate", "sentences rate seed words precision"),
-        ("finetune", "test-languages select-on plug teacher restore-source "
-         "set paper cut train-examples precision keep-models resume "
-         "overwrite"),
-        ("analyze retrieval", "languages layer pool overwrite"),
-        ("analyze alignment", "clamp dev batch-tokens overwrite"),
-        ("translate", "beams max-new-tokens batch-tokens source-language target-language prefix "
-         "overwrite"),
-    ],
-)  # fmt: skip
-def test_every_option_of_the_version_before_is_answered(name, options):
-    for option in options.split():
-        with pytest.raises(LingraftError, match=f"^--{option}: is gone; write "):
-            LEAVES[name].sort_words([f"--{option}"], LEAVES[name].params)
-
-
-def test_what_takes_the_place_of_an_old_option_is_there():
-    flags = {flag for command in LEAVES.values() for param in command.params for flag in param.opts}
-    for text in parsing.GONE_OPTIONS.values():
-        assert set(re.findall(r"--[a-z-]+", text)) <= flags, text
-        for called in re.findall(r"lingraft ((?:data |study )?[a-z]+)", text):
-            assert called in LEAVES or called.startswith("study "), text
 
 
 words = some.one_of(

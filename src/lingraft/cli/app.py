@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from lingraft import __version__, devices, log
 from lingraft.cli import options, parsing
-from lingraft.errors import LingraftError, RecipeError, explain, is_memory_full
+from lingraft.errors import LingraftError, explain, is_memory_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,16 +69,6 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes | {"commands": Built(COMMANDS)})
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that is called; arguments are typer's.
-
-        Raises:
-            RecipeError: there is none of this name any more.
-        """
-        if args[0] in parsing.GONE_COMMANDS:
-            raise RecipeError(f"{args[0]}: is gone; now it is {parsing.GONE_COMMANDS[args[0]]}")
-        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help; arguments are typer's."""

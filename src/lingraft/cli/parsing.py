@@ -1,8 +1,6 @@
 """Words of a command, read: lists by spaces, KEY=VALUE settings, and --json.
 
 Printing of commands: results on standard output, tables alike.
-
-Commands and options of the version before, and what there is in their place.
 """
 
 from __future__ import annotations
@@ -153,7 +151,7 @@ class Command(TyperCommand):
 
         Raises:
             RecipeError: an argument is empty, as of a shell's variable that is not set, or not
-                UTF-8; an option stands in a value's place, or is one of the version before.
+                UTF-8; an option stands in a value's place, or is a key.
         """
         flags = {flag: param for param in params for flag in (*param.opts, *param.secondary_opts)}
         words: list[str] = []
@@ -173,7 +171,7 @@ class Command(TyperCommand):
                 due = 0 if param.is_flag else param.nargs - bool(sign)
                 words.append(f"{name}{sign}{value}")
             elif not due and word.startswith("--"):
-                self.refuse_gone(name)
+                self.refuse_key(name)
                 words.append(word)
             elif not due and self.is_setting(word, behind_list=bool(of_list)):
                 settings.append(word)
@@ -198,16 +196,15 @@ class Command(TyperCommand):
         is_key = found[1] in self.keys() or bool(found[2])
         return is_key or not (behind_list or Path(word).exists())
 
-    def refuse_gone(self, option: str) -> None:
-        """Refuse an option of the version before, with what takes its place.
+    def refuse_key(self, option: str) -> None:
+        """Refuse a key that is written as an option.
 
         Raises:
             RecipeError: it is one.
         """
         key = option.removeprefix("--").replace("-", "_")
-        instead = f"{key}=VALUE" if key in self.keys() else GONE_OPTIONS.get(option)
-        if instead:
-            raise RecipeError(f"{option}: is gone; write {instead}")
+        if key in self.keys():
+            raise RecipeError(f"{option}: is a key, no option; write {key}=VALUE")
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command.
@@ -309,52 +306,3 @@ def summary(*facts: tuple[str, object], next_step: NextStep | None = None) -> No
         line(f"{name + ':':<{width}}" + value.replace("\n", "\n" + " " * width))
     if out.is_terminal:
         out.rule()
-
-
-GONE_COMMANDS = {
-    "align": "lingraft analyze alignment",
-    "bench": "speed and MFU stand in the log of every run (metrics.jsonl)",
-    "compare": "lingraft report FOLDER…",
-    "corpus": "lingraft data clean; of pairs and lexicons lingraft data pairs and data lexicon",
-    "encoder-decoder": "lingraft convert seq2seq",
-    "export-sentences": "lingraft convert sentence-encoder",
-    "list": "lingraft show, as in lingraft show methods",
-    "probe": "a study: lingraft study run recipes/probe-initializers.toml",
-    "probe-source": "lingraft finetune RUN restore_source=true --task glue-rte",
-    "recipe": "lingraft show recipe NAME",
-    "retrieve": "lingraft analyze retrieval; with --mine lingraft data mine",
-    "score-translations": "sacrebleu REFERENCE -i FILE -m bleu chrf",
-    "sources": "a study: lingraft study run recipes/probe-sources.toml",
-    "stage": "lingraft adapt, which goes on where a run stands and skips what is done",
-}
-
-GONE_OPTIONS = {
-    # of several commands
-    "--set": "KEY=VALUE by itself, as in seed=1",
-    "--resume": "--update",
-    "--overwrite": "--force",
-    "--languages": "--lang de fr",
-    "--processes": "--jobs N",
-    "--rate": "masking_rate=0.15",
-    "--sentences": "max_sentences=N",
-    "--words": "max_words=N",
-    "--seed": "seed=1",
-    # of adapt
-    "--minutes": "--budget 30m",
-    "--hours": "--budget 8h",
-    "--tokens": "--budget 5Mtok",
-    "--steps": "--budget 300steps",
-    "--preset": "training.preset=NAME",
-    "--vocab-size": "tokenizer.vocab_size=N",
-    "--lexicons": "embeddings.lexicons=FILE",
-    "--replay": "--text ko=ko.txt en=en.txt training.replay.en=0.1 tokenizer.streams=ko",
-    "--learning-rate": "training.learning_rate=1e-4",
-    "--batch-tokens": "training.batch='2048 tokens'",
-    # of finetune
-    "--test-languages": "--test-language de fr",
-    "--select-on": "selection_languages=en",
-    # of study
-    "--dry-run": "lingraft study plan STUDY",
-    "--report-only": "lingraft study report STUDY",
-}
-"""An option that is a key of the command's own now needs no entry: --layer 8 is layer=8."""
