@@ -221,11 +221,3 @@ def test_curves_are_means_over_seeds_and_one_size_gives_none_over_data():
     assert [line.name for line in drawn.lines] == found.labels
     line = drawn.lines[0]
     assert line.band[0][-1] < line.y[-1] < line.band[1][-1]
-
-
-def test_rows_of_an_unknown_metric_are_left_out_of_tables_and_told(caplog):
-    rows = cell_rows("xpt", 1_000, 0, 3.0) + cell_rows("scratch", 1_000, 0, 4.0)
-    odd = [row.model_copy(update={"metric": "new/thing"}) for row in rows if row.metric == BITS]
-    assert "unknown" not in (collect(rows), caplog.text)[1]
-    collect([*odd, *rows])
-    assert "unknown metrics, left out of tables: new/thing" in caplog.text

@@ -105,17 +105,6 @@ METRICS = {
 """Columns of tables, in their order."""
 
 
-UNSHOWN = {"ties", "exact", "unknown", "mr", "mean_rank", "median_rank", "tokens_per_character"}
-"""Ends of names of metrics that are in rows and in no table of studies."""
-
-
-def is_known(name: str) -> bool:
-    """Return whether rows of a study have such a metric."""
-    end = name.rpartition("/")[2]
-    shown = {metric.rpartition("/")[2] for metric in (*METRICS, LOSS, UNIGRAMS)}
-    return end in shown | UNSHOWN or end.startswith("hits@")
-
-
 def metric_named(name: str) -> Metric | None:
     """Return how a metric is shown; None of one that tables do not show.
 

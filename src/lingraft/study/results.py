@@ -5,7 +5,6 @@ From the folder of a finished step of a cell to its rows of results.jsonl.
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from lingraft.evaluation import records
 from lingraft.finetuning import outcomes
 from lingraft.report import figure, variants
 from lingraft.report.row import Blocks, Score
-from lingraft.study.analysis import BITS, CURVE, LOSS, PERPLEXITY, TASK, Cell, SeedGroup, is_known
+from lingraft.study.analysis import BITS, CURVE, LOSS, PERPLEXITY, TASK, Cell, SeedGroup
 from lingraft.study.grid import FINETUNE, PLACES
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 REFERENCES = ("scratch", "xlm")
 """Methods from random weights, which others are measured against; the first that is there."""
-logger = logging.getLogger(__name__)
-
 WRITTEN = re.compile(r"(^|/)(spans|infilling)/")
 """Prefix of scores on hidden text that an encoder-decoder writes, shown as what others fill in."""
 
@@ -88,13 +85,11 @@ def collect(
     select = list(select)
     metrics: dict[str, dict[str, Score]] = {}
     tuned: dict[str, dict[str, Cell]] = {}
-    unknown: dict[str, None] = {}
     for row in _best_on_dev(rows, [axis for axis in select if axis.startswith(FINETUNE)]):
         cell = _key(row.axes, [axis for axis in row.axes if axis.startswith(FINETUNE)])
         if not row.data:
             name = WRITTEN.sub(r"\1mask-only/", row.metric)
             metrics.setdefault(cell, {})[name] = row.model_copy(update={"metric": name})
-            unknown |= {} if is_known(name) else {row.metric: None}
             if name == PERPLEXITY:
                 loss = {"metric": LOSS, "value": math.log(row.value)}
                 metrics[cell][LOSS] = row.model_copy(update=loss)
@@ -106,8 +101,6 @@ def collect(
             if first.split != row.split:  # the second one of several, as GLUE's MNLI has
                 name = f"{TASK}{row.data}/{row.split}/{row.metric}"
             point.tasks.setdefault(name, {})[row.seed] = row
-    if unknown:
-        logger.warning("rows of unknown metrics, left out of tables: %s", ", ".join(unknown))
     cells = []
     for key, own in _on_common(metrics).items():
         first = next(iter(own.values()))
