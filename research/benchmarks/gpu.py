@@ -466,7 +466,7 @@ def evaluated(trained: PreTrainedModel, model: Model, precision: str) -> dict[st
         seconds = time.perf_counter() - started
     return {
         "tokens_per_second": float(lengths.sum()) / seconds,
-        "flops_per_second": flops.forward(lengths, hidden.positions) / seconds,
+        "flops_per_second": float(flops.passes(lengths, hidden.positions)[0]) / seconds,
     }
 
 

@@ -68,12 +68,10 @@ class Resampling:
 
     Args:
         resamples: how many.
-        seed: another seed, other draws.
     """
 
-    def __init__(self, resamples: int = RESAMPLES, seed: int = 0) -> None:
+    def __init__(self, resamples: int = RESAMPLES) -> None:
         self.resamples = resamples
-        self.seed = seed
         self._drawn: dict[tuple[int, str], Array] = {}
 
     def parts(self, number: int, name: str, count: int | None = None) -> Iterator[Array]:
@@ -84,7 +82,7 @@ class Resampling:
             name: of the draws.
             count: None takes that of blocks of text, `drawn`.
         """
-        generator = np.random.default_rng([self.seed, number, zlib.crc32(name.encode())])
+        generator = np.random.default_rng([0, number, zlib.crc32(name.encode())])
         shares, rows = np.full(number, 1 / number), max(1, CELLS // number)
         count = drawn(number) if count is None else count
         for done in range(0, self.resamples, rows):

@@ -186,10 +186,13 @@ def test_broken_lines_are_counted_and_the_others_kept(tmp_path: Path):
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(tmp_path: Path, end: bytes):
+def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(
+    tmp_path: Path, end: bytes, monkeypatch
+):
+    monkeypatch.setattr("lingraft.corpus.readers.lines.MAX_LINE_BYTES", 10)
     reading = Counts()
     path = written(tmp_path, "a.txt", end.join([b"x" * 10, b"y" * 11, b"z" * 30, b"w"]))
-    assert list(text_lines(path, reading, max_bytes=10)) == ["x" * 10, "w"]
+    assert list(text_lines(path, reading)) == ["x" * 10, "w"]
     assert reading.dropped == {LINE_TOO_LONG: 2}
 
 

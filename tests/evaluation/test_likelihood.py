@@ -134,10 +134,11 @@ def judged_scorer(judged):
     return Scorer(tiny_judged.model(), judged.pad_token_id, "fp32")
 
 
-def test_samples_are_those_of_the_stock_model(judged_scorer, judged):
+def test_samples_are_those_of_the_stock_model(judged_scorer, judged, monkeypatch):
+    monkeypatch.setattr(samples, "SAMPLE_TOKENS", 8)
     stock = tiny_judged.model()
     begun = samples.beginnings(TEXTS, 1)
-    (row,) = samples.continuations(judged_scorer.model, judged, begun, 400, seed=3, tokens=8)
+    (row,) = samples.continuations(judged_scorer.model, judged, begun, 400, seed=3)
     assert row["beginning"] == begun[0][0]
     ids = judged(row["beginning"], return_tensors="pt")
     shared = {"max_new_tokens": 8, "pad_token_id": judged.pad_token_id}
@@ -154,12 +155,13 @@ def test_beginnings_of_other_lengths_are_gone_on_with_as_if_alone(
     family, tiny_model, tiny_tokenizer, monkeypatch
 ):
     monkeypatch.setattr(samples, "SAMPLES_AT_ONCE", 2)
+    monkeypatch.setattr(samples, "SAMPLE_TOKENS", 6)
     texts = ["나는 학교에 가서", "바다", "The cat sat on the mat. It slept."]
     begun = [(text, "and more") for text in texts]
     model, tokenizer = tiny_model(family), tiny_tokenizer(family)
 
     def greedy(pairs):
-        rows = samples.continuations(model, tokenizer, pairs, 40, seed=0, tokens=6)
+        rows = samples.continuations(model, tokenizer, pairs, 40, seed=0)
         return [(row["beginning"], row["greedy"]) for row in rows]
 
     assert greedy(begun) == [row for pair in begun for row in greedy([pair])]

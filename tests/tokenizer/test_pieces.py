@@ -164,14 +164,9 @@ def test_an_unknown_character_costs_what_it_did(tiny_tokenizer):
     assert all(scores[piece] == score for piece, score in made)
 
 
-def test_a_literal_special_token_is_text_and_ids_that_positions_need_stay(tiny_tokenizer):
+def test_a_literal_special_token_is_text(tiny_tokenizer):
     before = state_of(tiny_tokenizer("modernbert"))
-    pieces, kept = (
-        one["model"]["vocab"] for one in (before, without_unused(before, ["a [MASK] b"], up_to=5))
-    )
-    assert {piece: index for piece, index in kept.items() if index <= 5} == {
-        piece: index for piece, index in pieces.items() if index <= 5
-    }
+    kept = without_unused(before, ["a [MASK] b"])["model"]["vocab"]
     assert {"[", "M", "[MASK]", "[PAD]"} <= set(kept)
 
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PAIRS, LEXICON = "pairs.tsv", "lexicon.tsv"
 PAIR_SETTINGS = {"text", "max_characters", "scripts", "identify_language"}
 STREAM_SETTINGS = PAIR_SETTINGS | {"valid", "test", "split_seed"}
 

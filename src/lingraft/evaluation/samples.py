@@ -160,7 +160,6 @@ def continuations(
     begun: Sequence[tuple[str, str]],
     longest: int,
     seed: int,
-    tokens: int = SAMPLE_TOKENS,
 ) -> list[dict[str, str]]:
     """Go on with beginnings: with the likeliest token each time, and with drawn ones.
 
@@ -170,13 +169,12 @@ def continuations(
         begun: from `beginnings`.
         longest: tokens that the model reads at once.
         seed: of what is drawn.
-        tokens: of a continuation, at most.
 
     Returns:
         For each `beginning`, `greedy`, `drawn` (top-p 0.9, temperature 1) and `written`, what the
         author wrote there, as many characters as the longer continuation.
     """
-    tokens, eos = min(tokens, max(1, longest // 2)), tokenizer.eos_token_id
+    tokens, eos = min(SAMPLE_TOKENS, max(1, longest // 2)), tokenizer.eos_token_id
     shared = {"max_new_tokens": tokens, "eos_token_id": eos}
     modes = {
         "greedy": generation_settings(model, tokenizer, do_sample=False, **shared),

@@ -58,25 +58,20 @@ def trim(_: recipe.Tokenizer, state: dict[str, Any], sample: Sample) -> Made:
     return new_state, {"source": before, "removed": before - after}
 
 
-def without_unused(
-    state: dict[str, Any], sentences: Iterable[str], up_to: int = -1, also: Iterable[str] = ()
-) -> dict[str, Any]:
+def without_unused(state: dict[str, Any], sentences: Iterable[str]) -> dict[str, Any]:
     """Return tokenizer.json without the pieces that sentences do not use.
 
     Args:
         state: tokenizer.json; it is not changed.
         sentences: the text; a literal special token in it is text.
-        up_to: ids up to this one stay as they are (position rows can depend on the padding id).
-        also: pieces that stay, if they are there.
     """
     kind, pieces = kind_of_state(state), pieces_of(state) | outside(state)
     used = _used(state, sentences)
-    used |= {token["content"] for token in state["added_tokens"]} | ({*also} & pieces.keys())
+    used |= {token["content"] for token in state["added_tokens"]}
     used |= {
         piece
-        for piece, index in pieces.items()
-        if index <= up_to
-        or BYTE_PIECE.fullmatch(piece)
+        for piece in pieces
+        if BYTE_PIECE.fullmatch(piece)
         or SENTINEL.fullmatch(piece)
         or (kind == "byte-bpe" and piece in BYTE_OF)
     }

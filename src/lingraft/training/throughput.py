@@ -72,10 +72,6 @@ class Operations:
         """Return useful operations of a forward and a backward pass; arguments as in `passes`."""
         return float(self.passes(lengths, targets).sum())
 
-    def forward(self, lengths: Array, targets: int) -> float:
-        """Return useful operations of a forward pass; arguments as in `passes`."""
-        return float(self.passes(lengths, targets)[0])
-
 
 def pairs(lengths: Array, window: int | None, *, before_only: bool = False) -> float:
     """Count pairs of tokens of one sentence that see each other: both orders, each with itself.

@@ -190,12 +190,7 @@ def _skip_line(stream: io.BufferedReader[Any], line: bytes) -> int:
     return length
 
 
-def text_lines(
-    path: Path,
-    reading: Counts,
-    span: tuple[int, int] | None = None,
-    max_bytes: int = MAX_LINE_BYTES,
-) -> Iterator[str]:
+def text_lines(path: Path, reading: Counts, span: tuple[int, int] | None = None) -> Iterator[str]:
     """Give the lines of a UTF-8 file; long and broken ones are counted in `reading`.
 
     Raises:
@@ -203,7 +198,7 @@ def text_lines(
             than 20); of a file in pieces its first one decides.
     """
     good = broken = 0
-    for line in raw_lines(path, max_bytes, span):
+    for line in raw_lines(path, MAX_LINE_BYTES, span):
         if line is None:
             reading.drop(LINE_TOO_LONG)
             continue
