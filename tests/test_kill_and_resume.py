@@ -99,7 +99,7 @@ def weights(run):
 
 def rubbish(run):
     """Half-made things that nobody needs."""
-    names = ("*partial*", "*.tmp", "checkpoint-*")
+    names = ("*partial*", "checkpoint-*")
     return [str(path) for name in names for path in run.rglob(name)]
 
 

@@ -52,13 +52,12 @@ def reading(path: Path, mend: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def writing(place: Path, mend: str, *, inside: bool = False) -> Iterator[None]:
+def writing(place: Path, mend: str) -> Iterator[None]:
     """Name what cannot be written, and what to do.
 
     Args:
-        place: a file or folder.
+        place: a file or folder, for errors that name none.
         mend: what to do.
-        inside: whether the file that the operating system names is better known than `place`.
 
     Raises:
         DataError: in place of the operating system's error.
@@ -66,7 +65,7 @@ def writing(place: Path, mend: str, *, inside: bool = False) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = (error.filename if inside else None) or place
+        where = error.filename or place
         raise DataError(f"{where}: cannot be written: {error.strerror or error}; {mend}") from None
 
 

@@ -25,29 +25,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-TEMPORARY = re.compile(r"\..+\.(\d+)\.(?:tmp|partial)")
-"""Names of the temporary files of `write_text` and `replacing`, with the number of the process."""
+TEMPORARY = re.compile(r"\..+\.(\d+)\.partial")
+"""Names of the temporary files of `replacing`, with the number of the process."""
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old or the new content, never half of it."""
-    clear_temporary(path.parent, f"{path.name}.")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)  # a full disk may have refused even an empty file
-        if isinstance(error, OSError):
-            error.filename = str(path)  # writing names no file, and opening the temporary one
-        raise
-    temporary.replace(path)
+    with replacing(path) as partial, partial.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def clear_temporary(folder: Path, beginning: str = "") -> None:
-    """Delete what `write_text` or `replacing` left in a folder when its process was killed.
+    """Delete what `replacing` left in a folder when its process was killed.
 
     Files of a process that lives are its own: a killed study's cells may still end their work.
 
@@ -111,6 +102,11 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.replace(path)
+    except OSError as error:
+        # writing names no file, and opening the partial one
+        if error.filename is None or Path(error.filename) == partial:
+            error.filename = str(path)
+        raise
     finally:
         partial.unlink(missing_ok=True)
 

@@ -103,7 +103,7 @@ def prepare(section: recipe.Corpus, language: str, out: Path) -> dict[str, Any]:
     scripts.of_language(language, section.scripts)
     corpus = finished_corpus(section, language)
     mend = "make room or choose another place; nothing was kept"
-    with writing(out, mend, inside=True), contextlib.ExitStack() as stack:
+    with writing(out, mend), contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, out / MADE, ignore_errors=True)
         if corpus is None:
             corpus = out / MADE

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from lingraft.corpus.readers.documents import Document
 
 BATCH_SENTENCES = 16_384
-writing_errors = functools.partial(
-    writing, mend="make room, then run the same command again", inside=True
-)
+writing_errors = functools.partial(writing, mend="make room, then run the same command again")
 
 
 def clean_part(folder: Folder, rank: int) -> None:
