@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft.config import names_of
+from lingraft.evaluation.settings import Scoring
 from lingraft.guest import as_guest
 from lingraft.recipe import Corpus, decoding
 from lingraft.run import scores_frame
@@ -55,17 +56,15 @@ def evaluate(  # noqa: PLR0913 - the keys of [evaluation]
     from lingraft.pipeline import standalone
 
     with as_guest():
+        scoring: dict[str, Any] = {
+            "max_sentences": max_sentences,
+            "masking_rate": masking_rate,
+            "seed": seed,
+        }
+        scoring |= {"max_words": max_words, "precision": precision}
         names = [str(model), *map(str, against)]
-        return standalone.evaluate(
-            names,
-            names_of(text),
-            language=language,
-            max_sentences=max_sentences,
-            masking_rate=masking_rate,
-            max_words=max_words,
-            seed=seed,
-            precision=precision,
-        )
+        given = decoding.checked(Scoring, scoring, "evaluate")
+        return standalone.evaluate(names, names_of(text), language, given)
 
 
 def finetune(

@@ -11,11 +11,12 @@ from pydantic import Field
 from lingraft.cli import options as ask, parsing
 from lingraft.crosslingual.settings import Pooling
 from lingraft.errors import RecipeError
+from lingraft.recipe.base import Keys
 
 command = ask.group("Make another kind of model, or a file for another program.")
 
 
-class Shape(parsing.Keys):
+class Shape(Keys):
     """Shape of the encoder-decoder."""
 
     decoder_layers: int | None = None
@@ -24,7 +25,7 @@ class Shape(parsing.Keys):
     """Seed of cross-attention, where the model has none."""
 
 
-class Numbers(parsing.Keys):
+class Numbers(Keys):
     """Numbers in the file."""
 
     dtype: Literal["source", "fp32", "bf16", "fp16"] = "source"

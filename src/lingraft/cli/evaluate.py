@@ -5,27 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import Field
 
 from lingraft.cli import options as ask, parsing
+from lingraft.evaluation.settings import Scoring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-class Scoring(parsing.Keys):
-    """Settings of scoring a model."""
-
-    max_sentences: Annotated[int, Field(ge=1)] = 10_000
-    """At most this many sentences; of a causal model documents of about as many."""
-    masking_rate: float = 0.15
-    """Share of the tokens that is hidden from a masked model."""
-    seed: int = 0
-    """Seed of the masks."""
-    max_words: Annotated[int, Field(ge=0)] = 2_000
-    """Words scored for a masked model's bits per character; 0: none."""
-    precision: str = "auto"
-    """auto, bf16 or fp32."""
 
 
 @parsing.takes(lambda: (Scoring,))
@@ -55,7 +40,7 @@ def command(
     from lingraft.report.table import Column, table
 
     given = parsing.read(Scoring, settings)
-    result = standalone.evaluate([model, *(against or ())], text, language=lang, **dict(given))
+    result = standalone.evaluate([model, *(against or ())], text, lang, given)
     parsing.show(table("", (Column("what", "text"), Column("value", "long")), list(_flat(result))))
     return result
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from pydantic import ConfigDict
 from typer.core import TyperCommand
 
 from lingraft import log
@@ -36,12 +35,6 @@ ARGUMENT = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 """An entry under `Options:` of a command's docstring, which is the help of a parameter."""
 
 F = TypeVar("F", bound="Callable[..., Any]")
-
-
-class Keys(Section):
-    """The keys of a command that has no recipe; their docstrings are its help."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 K = TypeVar("K", bound=Section)

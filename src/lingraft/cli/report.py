@@ -10,13 +10,14 @@ import typer
 from lingraft.cli import options as ask, parsing
 from lingraft.errors import RecipeError
 from lingraft.files import check_target
+from lingraft.recipe.base import Keys
 from lingraft.rundir import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class TestedTasks(parsing.Keys):
+class TestedTasks(Keys):
     """Settings of a comparison of fine-tuned models."""
 
     reference: str | None = None

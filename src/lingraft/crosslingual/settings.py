@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from lingraft.recipe.base import Names, Section
+from lingraft.recipe.base import Keys, Names
 
 Pool = Literal["mean", "cls"]
 
 
-class LayerKeys(Section):
-    """Keys whose docstrings are a command's help."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class Searching(LayerKeys):
+class Searching(Keys):
     """Keys of finding translations."""
 
     layer: int | None = None
@@ -39,7 +33,7 @@ class Mining(Searching):
     """SOURCE, TARGET and their pairs, to choose layer and threshold on."""
 
 
-class Linking(LayerKeys):
+class Linking(Keys):
     """Keys of linking words and of scoring links."""
 
     layers: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False)] | None = None
@@ -52,7 +46,7 @@ class Linking(LayerKeys):
     """Tokens through the model at once."""
 
 
-class Pooling(LayerKeys):
+class Pooling(Keys):
     """Keys of a sentence's vector."""
 
     layer: int | None = None
@@ -63,7 +57,7 @@ class Pooling(LayerKeys):
     """Take layer and pooling from this --out of `lingraft analyze retrieval`."""
 
 
-class Decoding(LayerKeys):
+class Decoding(Keys):
     """Keys of translating a text; None takes what the checkpoint says."""
 
     beams: Annotated[int, Field(ge=1, le=1_000)] | None = None

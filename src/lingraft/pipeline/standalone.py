@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lingraft.corpus.stage import read_clean
-from lingraft.errors import DataError, RecipeError
+from lingraft.errors import DataError
 from lingraft.evaluation import words
 from lingraft.evaluation.records import paired, word_metrics
 from lingraft.evaluation.scorer import check_kind
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lingraft.evaluation.records import WordRecord
+    from lingraft.evaluation.settings import Scoring
     from lingraft.models.families.record import KindName
     from lingraft.stats import Difference
 
@@ -36,28 +37,16 @@ logger = logging.getLogger(__name__)
 
 
 def evaluate(
-    model: str | Sequence[str],
-    text: Sequence[str],
-    *,
-    language: str = "und",
-    max_sentences: int = 10_000,
-    masking_rate: float = 0.15,
-    seed: int = 0,
-    max_words: int = 2_000,
-    precision: str = "auto",
+    models: Sequence[str], text: Sequence[str], language: str, scoring: Scoring
 ) -> dict[str, Any]:
     """Score a model on the first sentences of a text.
 
     Args:
-        model: a masked or causal language model with its tokenizer: directory, Hub id, or a name of
-            `lingraft show models`. Of several of a kind the first is compared with the others.
+        models: masked or causal language models with their tokenizers, all of a kind: directories,
+            Hub ids, or names of `lingraft show models`. The first is compared with the others.
         text: files or directories, as in a recipe.
         language: for sentence splitting; "und" where it is not known.
-        max_sentences: at most this many; of a causal model documents that hold about as many.
-        masking_rate: share of the tokens that is hidden from a masked model.
-        seed: of the masks.
-        max_words: words that are scored.
-        precision: auto, bf16 or fp32.
+        scoring: how much of the text, and how.
 
     Returns:
         Plain data: model, sentences, cut (longer than the model reads), tokens, unknown (never
@@ -66,33 +55,28 @@ def evaluate(
         common words (of causal models per byte), both models', and their difference with p.
 
     Raises:
-        DataError, RecipeError: no model, head or text; or a value that is not allowed.
+        DataError, RecipeError: no model, head or text.
     """
-    known = precision in ("auto", "bf16", "fp32") and text and 0 < masking_rate < 1
-    if not known or max_sentences < 1 or max_words < 0:
-        raise RecipeError(
-            "evaluate: give text, a masking_rate between 0 and 1, max_sentences of 1 or more, "
-            "max_words of 0 or more, and precision auto, bf16 or fp32"
-        )
-    model, *others = map(catalogue.resolve, [model] if isinstance(model, str) else model)
+    model, *others = map(catalogue.resolve, models)
     family = FAMILIES.get(load_config(model).model_type)
     kind: KindName = "causal" if family is not None and family.kind == "causal" else "masked"
     for name in others:
         check_kind(name, kind)
     if kind == "causal":
-        return _likelihood(model, text, max_sentences, precision, others)
-    lines = list(islice(read_clean(list(text), Corpus(text=tuple(text)), language), max_sentences))
+        return _likelihood(model, text, scoring, others)
+    sentences = read_clean(text, Corpus(text=tuple(text)), language)
+    lines = list(islice(sentences, scoring.max_sentences))
     if not lines:
         raise DataError(f"{', '.join(text)}: holds no sentences; give UTF-8 text")
-    chosen = words.choose(lines, max_words, seed) if max_words else []
-    scored = ScoredModel.load(model, precision, LONGEST, kind="masked")
+    chosen = words.choose(lines, scoring.max_words, scoring.seed) if scoring.max_words else []
+    scored = ScoredModel.load(model, scoring.precision, LONGEST, kind="masked")
     check_kept(model, statistics(scored.tokenizer, lines)["text_kept"])
-    result = _of_sentences(scored, lines, masking_rate, seed)
+    result = _of_sentences(scored, lines, scoring)
     own = _words(model, scored, chosen)
     del scored  # before another is loaded
     if own:
         result["words"] = word_metrics(own)
-    compared = {name: _beside(name, precision, chosen, own) for name in others}
+    compared = {name: _beside(name, scoring.precision, chosen, own) for name in others}
     return {"model": model} | result | ({"against_on_text": compared} if others else {})
 
 
@@ -118,13 +102,13 @@ def _words(name: str, model: ScoredModel, chosen: Sequence[words.Word]) -> list[
     return words.measure(model.scorer, model.tokenizer, chosen, model.context) if chosen else []
 
 
-def _of_sentences(model: ScoredModel, lines: list[str], rate: float, seed: int) -> dict[str, Any]:
+def _of_sentences(model: ScoredModel, lines: list[str], scoring: Scoring) -> dict[str, Any]:
     """Score a masked model on sentences."""
     scorer, tokenizer = model.scorer, model.tokenizer
     encoded = shards.cut(tokenizer, lines, model.context, shards.without_special(tokenizer))
     arrays = encoded["input_ids"]
     result = evaluating.evaluate_sentences(
-        scorer, tokenizer, arrays, rate=rate, seed=seed, number=0
+        scorer, tokenizer, arrays, rate=scoring.masking_rate, seed=scoring.seed, number=0
     )
     return {
         "sentences": len(arrays),
@@ -158,11 +142,11 @@ def _compared(
 
 
 def _likelihood(
-    name: str, text: Sequence[str], sentences: int, precision: str, others: Sequence[str]
+    name: str, text: Sequence[str], scoring: Scoring, others: Sequence[str]
 ) -> dict[str, Any]:
     """Score causal models on whole documents, whose every byte counts."""
-    texts = causal_evaluation.read_documents(text, sentences)
-    model, scores = _of_documents(name, texts, precision)
+    texts = causal_evaluation.read_documents(text, scoring.max_sentences)
+    model, scores = _of_documents(name, texts, scoring.precision)
     blocks = scores["blocks"]["likelihood"]["bits_per_byte"]
     answer = {
         "model": name,
@@ -177,7 +161,7 @@ def _likelihood(
     }
     compared = {}
     for other in others:
-        _, theirs = _of_documents(other, texts, precision)
+        _, theirs = _of_documents(other, texts, scoring.precision)
         unknown, sides = theirs["likelihood"]["unknown"], theirs["blocks"]["likelihood"]
         pair = blocks, sides["bits_per_byte"]
         ours, its = (float(np.divide(*np.sum(side, axis=0))) for side in pair)

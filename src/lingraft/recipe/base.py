@@ -84,6 +84,12 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+class Keys(Section):
+    """Keys of a command that has no recipe; their docstrings are its help."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
 def stage_order(phases: Iterable[str]) -> list[str]:
     """Return the stages of a run with these phases, in order; the report is written after them."""
     return ["corpus", "tokenizer", "graft", *phases, "evaluation", "model"]
