@@ -1,10 +1,7 @@
-"""Figures: what is drawn, its numbers, and that equal data gives equal bytes."""
+"""Figures: what is drawn, and that equal data gives equal bytes."""
 
-import csv
-import io
 import json
 import re
-from urllib.parse import unquote
 
 import pytest
 
@@ -16,13 +13,6 @@ from lingraft.report.variants import labelled
 @pytest.fixture
 def found(build):
     return labelled([build().whole().run])
-
-
-def numbers_of(figure):
-    """The rows of its CSV."""
-    head, _, text = figure.csv.partition(",")
-    assert head == "data:text/csv;charset=utf-8"
-    return list(csv.reader(io.StringIO(unquote(text))))
 
 
 def test_tokens_go_on_counting_where_the_next_phase_begins(found):
@@ -40,19 +30,6 @@ def test_the_axis_of_tokens_goes_to_the_end_of_training_not_to_the_last_logged_s
     (axes,) = figure.losses(labelled([run])).drawn().axes
     assert axes.get_xlim() == (0, pytest.approx(1_070 * 2_048 * 1.01))
     assert figure.losses(labelled([build("new").corpus().run])) is None
-
-
-def test_the_csv_has_every_number_of_the_curves_and_the_bands(found):
-    head, *rows = numbers_of(figure.losses(found))
-    assert head == ["line", "tokens", "loss (nats per predicted token)"]
-    own = [row for row in rows if row[0] == "XPT, validation"]
-    x, y = figure.curve(found[0].phases, "valid", "loss")
-    assert [float(row[1]) for row in own] == x
-    assert [float(row[2]) for row in own] == pytest.approx(y)
-    banded = Series("a, b", (1, 2), (3, 4), 0, band=((2, 3), (4, 5)))
-    head, *rows = numbers_of(Figure("f", ("x", "y"), [banded], ""))
-    assert head[3:] == ["lowest", "highest"]
-    assert rows == [["a, b", "1", "3", "2", "4"], ["a, b", "2", "4", "3", "5"]]
 
 
 def test_an_svg_takes_its_colours_from_light_and_dark_and_holds_no_date(found):

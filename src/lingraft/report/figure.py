@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import matplotlib as mpl
 from markupsafe import Markup
@@ -23,7 +22,6 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from lingraft.report import numbers
-from lingraft.report.table import comma_separated
 from lingraft.report.variants import evaluated
 
 if TYPE_CHECKING:
@@ -175,23 +173,6 @@ class Figure:
         text = re.sub(r"<style.*?</style>", _style(), text, count=1, flags=re.DOTALL)
         text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\d+\.\d\d)\d+", r"\1", tag[0]), text)
         return Markup(re.sub(r"\n\s*", "\n", text))
-
-    @property
-    def csv(self) -> str:
-        """Hold all numbers as a CSV file in an address."""
-        x, y = self.axes
-        bands = ("lowest", "highest") if any(line.band for line in self.lines) else ()
-        rows = [
-            (", ".join(filter(None, (line.name, line.series))), *(f"{n:.8g}" for n in numbers_of))
-            for line in self.lines
-            for numbers_of in zip(line.x, line.y, *(line.band or ()), strict=True)
-        ]
-        return as_link(comma_separated(("line", x, y, *bands), rows))
-
-
-def as_link(csv: str) -> str:
-    """Return an address that holds a CSV file itself."""
-    return f"data:text/csv;charset=utf-8,{quote(csv)}"
 
 
 def _draw_line(axes: Axes, line: Series) -> None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import jinja2
 
 from lingraft.recipe.defaults import FEWEST_TOKENS
-from lingraft.report.figure import Figure, as_link
+from lingraft.report.figure import Figure
 from lingraft.report.next_step import NextStep, command
-from lingraft.report.table import Table, shown_as_csv
+from lingraft.report.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -99,7 +99,6 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     environment.filters["what"] = lambda part: type(part).__name__
-    environment.filters["csv"] = lambda table: as_link(shown_as_csv(table))
     return environment.get_template("page.html.j2")
 
 

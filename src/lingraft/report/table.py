@@ -1,12 +1,10 @@
 """The one table: what pages, documents, files and terminals show, and how each of them writes it.
 
-`templates/page.html.j2` writes it as HTML; Markdown, CSV and the terminal are here.
+`templates/page.html.j2` writes it as HTML; Markdown and the terminal are here.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -186,24 +184,6 @@ def _marked(cell: TableCell, role: Role, escape: Callable[[str], str]) -> str:
         cell.rank, ("*", "*") if role == "reference" and cell.text != ABSENT else ("", "")
     )
     return f"{before}{escape(cell.whole)}{after}"
-
-
-# -- CSV
-
-
-def comma_separated(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Write a CSV file: values to full precision; None is an empty cell."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return file.getvalue()
-
-
-def shown_as_csv(data: Table) -> str:
-    """Write a CSV file of a table's cells as they are shown."""
-    head = [column.whole for column in data.columns]
-    return comma_separated(head, ([cell.whole for cell in line.cells] for line in data.rows))
 
 
 # -- terminal
