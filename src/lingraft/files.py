@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
-from lingraft.errors import DataError, is_memory_full
+from lingraft.errors import DataError, RecipeError, is_memory_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -219,6 +219,18 @@ def path_of(name: str | Path) -> Path:
     Of a user who is not there it stays as it is, and so names nothing: `Path.expanduser` raises.
     """
     return Path(os.path.expanduser(name))  # noqa: PTH111
+
+
+def check_folder_name(name: str, option: str) -> None:
+    """Refuse what cannot be the name of a folder of results.
+
+    Raises:
+        RecipeError: it cannot.
+    """
+    if not re.fullmatch(r"\w[\w.+-]*", name):
+        raise RecipeError(
+            f"{option} '{name}': names a folder: letters, digits, '.', '_', '+' and '-'"
+        )
 
 
 def use_umask(folder: Path) -> None:

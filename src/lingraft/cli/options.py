@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 from pydantic import Field
 
 from lingraft.errors import RecipeError
+from lingraft.files import check_folder_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,25 +116,13 @@ def labelled(models: Sequence[str], labels: Sequence[str]) -> dict[str, str]:
         RecipeError: labels are too many or too few, no name of a folder, or two models have the
             same label or are the same.
     """
-    from lingraft.finetuning.recipe import label_of
+    from lingraft.finetuning.recipe import labels_of
     from lingraft.recipe import catalogue
 
-    if labels and len(labels) != len(models):
-        raise RecipeError(
-            f"--label: {len(labels)} names for {len(models)} models; give one a model"
-        )
-    by_label: dict[str, str] = {}
-    for model, label in zip(models, labels or map(label_of, models), strict=True):
-        check_folder_name(label, "--label")
-        name = catalogue.resolve(model)
-        if name in by_label.values():
-            raise RecipeError(f"models: {model} is named twice; give each model once")
-        if label.casefold() in map(str.casefold, by_label):  # on a Mac Base is base
-            raise RecipeError(
-                f"two models would be called '{label}'; name them with labels (--label A B)"
-            )
-        by_label[label] = name
-    return by_label
+    names = list(map(catalogue.resolve, models))
+    if len({*names}) < len(names):
+        raise RecipeError("models: one is named twice; give each model once")
+    return dict(zip(labels_of(models, labels), names, strict=True))
 
 
 def named_file(entry: str, option: str) -> tuple[str, Path]:
@@ -148,15 +136,3 @@ def named_file(entry: str, option: str) -> tuple[str, Path]:
         return "", Path(entry)
     check_folder_name(name, option)
     return name, Path(file)
-
-
-def check_folder_name(name: str, option: str) -> None:
-    """Refuse what cannot be the name of a folder of results.
-
-    Raises:
-        RecipeError: it cannot.
-    """
-    if not re.fullmatch(r"\w[\w.+-]*", name):
-        raise RecipeError(
-            f"{option} '{name}': names a folder: letters, digits, '.', '_', '+' and '-'"
-        )

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from lingraft.devices import Device
 from lingraft.errors import RecipeError
-from lingraft.files import path_of
+from lingraft.files import check_folder_name, path_of
 from lingraft.recipe import Batch, Budget, Optimizer, Phase, Schedule, Validation
 from lingraft.recipe.base import Names, Section
 from lingraft.recipe.decoding import checked, load, override
@@ -108,13 +108,7 @@ class Finetune(TaskOptions):
     def _sound(self) -> Finetune:
         if self.restore_source and (len(self.models) > 1 or self.labels):
             raise ValueError("restore_source takes the folder of one run, and no labels")
-        if self.labels and len(self.labels) != len(self.models):
-            raise ValueError("labels: give one a model, in their order")
-        if wrong := [one for one in self.labels if not re.fullmatch(r"\w[\w.+-]*", one, re.ASCII)]:
-            raise ValueError(f"label {wrong[0]!r} names a folder: letters, digits, . _ + and -")
-        folders = [label.casefold() for label in self.model_labels]  # on a Mac Base is base
-        if len({*folders}) < len(folders):
-            raise ValueError("two models have one name; name them with labels (--label A B)")
+        labels_of(self.models, self.labels)
         if not self.is_transfer and (self.test_languages or self.selection_languages):
             raise ValueError(
                 "test_languages and selection_languages are for training in other languages: name "
@@ -129,7 +123,23 @@ class Finetune(TaskOptions):
 
     @property
     def model_labels(self) -> tuple[str, ...]:
-        return self.labels or tuple(label_of(model) for model in self.models)
+        return labels_of(self.models, self.labels)
+
+
+def labels_of(models: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+    """Return what tables and folders call models: their labels, or else their folders' names.
+
+    Raises:
+        RecipeError: labels are too many or too few or no names of folders, or two are the same.
+    """
+    if labels and len(labels) != len(models):
+        raise RecipeError(f"{len(labels)} labels for {len(models)} models; give one a model")
+    for label in labels:
+        check_folder_name(label, "label")
+    found = tuple(labels or map(label_of, models))
+    if len({*map(str.casefold, found)}) < len(found):  # on a Mac Base is base
+        raise RecipeError("two models have one name; name them with labels (--label A B)")
+    return found
 
 
 def label_of(model: str) -> str:
