@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 import lingraft
@@ -99,17 +98,6 @@ def test_the_validation_loss_is_given_for_each_stream_and_term(finished):
             parts = [row[f"loss/{stream}/ca_mlm/{name}"] for name in names]
             assert row[f"loss/{stream}/ca_mlm"] == pytest.approx(sum(parts))
         assert row["loss"] == pytest.approx((row["loss/en/ca_mlm"] + row["loss/en-ko/ca_mlm"]) / 2)
-
-
-def test_stage_1_leaves_every_other_tensor_of_the_graft_bit_identical(finished):
-    before = load_file(finished.stage("graft").path / "model" / "model.safetensors")
-    best = finished.stage("phase-1").path / "best"
-    after = load_file(best / "model.safetensors")
-    assert before.keys() == after.keys()
-    assert all(torch.equal(before[name], after[name]) for name in before)
-    folders = (finished.stage("graft").path / "model", best)
-    ours = [load_file(folder / "cross_attention.safetensors") for folder in folders]
-    assert any(not torch.equal(ours[0][name], ours[1][name]) for name in ours[0])
 
 
 def test_the_model_is_a_stock_encoder_and_lingraft_finds_its_cross_attention(finished):

@@ -132,24 +132,21 @@ def run_of(monkeypatch):
 LOOK = (5.0, 5_000)  # a millisecond a token
 
 
-def test_what_comes_after_training_is_held_back(run_of):
-    assert phases.allowance(run_of(5), 0, 0.0)(*LOOK) == 300 - 20 - 30 - 10 - 5
-
-
-def test_phases_share_what_is_left_by_their_budgets(run_of):
-    both = run_of(2, 3)
-    left = 300 - 20 - 30 - 10 - 5
-    assert phases.allowance(both, 0, 0.0)(*LOOK) == pytest.approx(left * 2 / 5)
-    assert phases.allowance(both, 1, 0.0)(*LOOK) == pytest.approx(left)
-
-
-def test_baselines_train_as_long_and_are_evaluated_too(run_of):
-    left = 300 - 20 - 3 * 30 - 10 - 5
-    assert phases.allowance(run_of(5, baselines=("a", "b")), 0, 0.0)(*LOOK) == left / 3
-
-
-def test_one_process_evaluates_what_several_look_at(run_of):
-    assert phases.allowance(run_of(5, processes=2), 0, 0.0)(*LOOK) == 300 - 20 - 60 - 10 - 5
+@pytest.mark.parametrize(
+    ("minutes", "index", "options", "expected"),
+    [
+        ((5,), 0, {}, 300 - 20 - 30 - 10 - 5),
+        ((2, 3), 0, {}, (300 - 20 - 30 - 10 - 5) * 2 / 5),
+        ((2, 3), 1, {}, 300 - 20 - 30 - 10 - 5),
+        ((5,), 0, {"baselines": ("a", "b")}, (300 - 20 - 3 * 30 - 10 - 5) / 3),
+        ((5,), 0, {"processes": 2}, 300 - 20 - 60 - 10 - 5),  # one of them evaluates
+    ],
+)
+def test_phases_and_baselines_share_what_evaluating_leaves(
+    minutes, index, options, expected, run_of
+):
+    found = phases.allowance(run_of(*minutes, **options), index, 0.0)(*LOOK)
+    assert found == pytest.approx(expected)
 
 
 def test_a_budget_that_leaves_no_time_says_the_least_that_would_do(run_of):

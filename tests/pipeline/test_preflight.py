@@ -24,14 +24,6 @@ def planned(run, *assignments):
     return preflight.check(recipe)
 
 
-@pytest.mark.parametrize("family", ["roberta", "t5"])
-def test_trainable_parameters_are_those_of_the_phases(family, adapted):
-    run = adapted(family)
-    said = [phase["trainable"] for phase in planned(run).phases]
-    done = [Run(run).stage(f"phase-{number}").result() for number in (1, 2)]
-    assert said == [result["trainable_parameters"] for result in done]
-
-
 def test_the_plan_names_the_stages_and_counts_the_text(adapted, korean_text):
     plan = planned(adapted("bert"), 'baselines=[{method="scratch"}]')
     stages = "corpus tokenizer graft phase-1 phase-2 evaluation model report"

@@ -47,6 +47,9 @@ def test_defaults_are_the_papers_values():
     assert (graft.inserted_before, graft.inserted_after) == (1, 1)
     assert recipes.Embeddings().init == "random"
     assert recipes.Tokenizer().vocab_size == 50_000
+    trained = ("embeddings", "output_bias", "inserted")
+    assert PRESETS["xpt2021"].first_phase == trained
+    assert PRESETS["chameleon2022"].first_phase == (*trained, "positions", "head")
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])

@@ -181,26 +181,24 @@ def test_lora_ends_in_the_weights_of_a_stock_model(modules, tiny_model, tiny_job
     assert torch.equal(after[INPUT][~NEW_V], before[INPUT][~NEW_V])
 
 
-def test_the_rate_rises_in_a_line_and_falls_to_zero_in_a_line():
-    schedule = Schedule(shape="linear")
-    found = [learning_rate_factor(done, schedule, 0.2) for done in (0.0, 0.1, 0.2, 0.6, 1.0)]
-    assert found == pytest.approx([0, 0.5, 1, 0.5, 0])
-
-
-def test_the_cosine_falls_in_half_a_period():
-    schedule = Schedule(shape="cosine")
-    for share in (0.2, 0.4, 0.6, 0.8, 1.0):
-        expected = 0.5 * (1 + math.cos(math.pi * (share - 0.2) / 0.8))
-        assert learning_rate_factor(share, schedule, 0.2) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize(("decay", "floor"), [(0.1, 0.0), (0.25, 0.2)])
-def test_the_rate_stays_and_falls_in_a_line_in_the_last_share(decay, floor):
-    schedule = Schedule(shape="wsd", decay=decay, floor=floor)
-    for done in (0.05, 0.1, 0.5, 1 - decay, 1 - decay / 2, 0.99, 1.0):
-        fall = max(0.0, 1 - (1 - done) / decay)
-        expected = min(done / 0.1, 1.0) * (1 - (1 - floor) * fall)
-        assert learning_rate_factor(done, schedule, 0.1) == pytest.approx(expected, abs=1e-12)
+@pytest.mark.parametrize(
+    ("schedule", "warmup", "after"),
+    [
+        ({"shape": "linear"}, 0.2, lambda done: (1 - done) / 0.8),
+        ({"shape": "cosine"}, 0.2, lambda done: (1 + math.cos(math.pi * (done - 0.2) / 0.8)) / 2),
+        ({"shape": "wsd", "decay": 0.1}, 0.1, lambda done: min(1, (1 - done) / 0.1)),
+        (
+            {"shape": "wsd", "decay": 0.25, "floor": 0.2},
+            0.1,
+            lambda done: 0.2 + 0.8 * min(1, (1 - done) / 0.25),
+        ),
+    ],
+)
+def test_the_rate_rises_in_a_line_and_falls_as_its_schedule_says(schedule, warmup, after):
+    for done in (0.0, 0.05, 0.1, 0.2, 0.5, 0.75, 0.875, 0.9, 0.95, 0.99, 1.0):
+        expected = done / warmup if done < warmup else after(done)
+        found = learning_rate_factor(done, Schedule(**schedule), warmup)
+        assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_weight_decay_spares_biases_and_norms():
