@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from lingraft import recipe as recipes
 from lingraft.errors import RecipeError
-from lingraft.recipe import Masking, Optimizer, Recipe, Section
+from lingraft.recipe import Masking, Optimizer, Section
 from lingraft.recipe.base import READ_PAIRS
 from lingraft.recipe.decoding import decode, load, override, to_toml
 from lingraft.recipe.records import PRESETS
@@ -56,13 +56,6 @@ def test_defaults_are_the_papers_values():
 def test_a_budget_is_finite_and_above_zero(value):
     with pytest.raises(ValidationError):
         recipes.Budget(value=value)
-
-
-@pytest.mark.parametrize("name", ["corpus", "report"])
-def test_a_phase_cannot_take_a_stages_folder(name):
-    data = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["a"]}}
-    with pytest.raises(ValidationError, match=f"phases: '{name}' names two folders"):
-        Recipe.model_validate(data | {"phases": [PHASE | {"name": name}]})
 
 
 @pytest.mark.parametrize(
@@ -115,6 +108,7 @@ def test_a_byte_order_mark_before_a_recipe_is_no_part_of_it(tmp_path):
         ("phases", [PHASE | {"optimzer": {}}], "phases.0.optimzer: no such key. Did you mean 'o"),
         ("phases", [PHASE | {"budget": {}}], "phases.0.budget.value: Field required"),
         ("phases", [PHASE, PHASE], "phases: 'one' names two folders"),
+        ("phases", [PHASE | {"name": "corpus"}], "phases: 'corpus' names two folders"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_path_and_what_is_allowed(path, value, message):
@@ -160,21 +154,15 @@ def test_an_override_that_leads_nowhere_is_refused(assignment):
         override({"seed": 1, "phases": [{}]}, [assignment])
 
 
-@pytest.mark.parametrize("content", [None, b"name = ", "name = '가'".encode("euc-kr")])
-def test_a_file_that_is_no_recipe_is_refused(content, tmp_path):
-    path = tmp_path / "r.toml"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(RecipeError, match=f"^{path}: cannot be read as a recipe"):
-        load(path)
-
-
 DEEP, LARGE = "nested more than 32 levels", "is a whole number beyond 64 bits"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (None, "cannot be read as a recipe"),
+        ("name = ", "cannot be read as a recipe"),
+        ("name = '가'", "cannot be read as a recipe"),  # not UTF-8
         ("a = " + "[" * 100_000, "cannot be read"),
         ("[" + ".".join("a" * 1_000) + "]", DEEP),
         ("seed = " + "9" * 5_000, "cannot be read"),
@@ -184,7 +172,8 @@ DEEP, LARGE = "nested more than 32 levels", "is a whole number beyond 64 bits"
 )
 def test_what_no_recipe_can_mean_is_refused_when_it_is_read(content, message, tmp_path):
     path = tmp_path / "recipe.toml"
-    path.write_text(content)
+    if content is not None:
+        path.write_bytes(content.encode("euc-kr"))
     with pytest.raises(RecipeError, match=message) as caught:
         load(path)
     assert "\n" not in str(caught.value)

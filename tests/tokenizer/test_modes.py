@@ -306,8 +306,8 @@ def test_a_vocabulary_is_trimmed_by_all_of_a_text_however_few_sentences_others_l
     assert [trimmed.tokenize(line) for line in text] == [source.tokenize(line) for line in text]
 
 
-def take(folder, source, pad_id=None):
-    section, options = Section(action="use", model=str(folder)), {"pad_id": pad_id, "seed": 0}
+def take(folder, source):
+    section, options = Section(action="use", model=str(folder)), {"pad_id": None, "seed": 0}
     made, counts = extension.make(section, source, lambda: pytest.fail("reads text"), **options)
     assert counts is None
     return made
@@ -338,13 +338,3 @@ def test_a_source_without_types_of_tokens_gets_none(family, tiny_source, tiny_to
     assert "token_type_ids" not in ours("a", "b")
     assert set(ours("a", "b", return_token_type_ids=True).token_type_ids) == {0}
     assert ours.model_input_names == source.model_input_names
-
-
-def test_a_padding_token_where_the_source_s_positions_cannot_have_it(tiny_source, tiny_tokenizer):
-    with pytest.raises(UnsupportedModelError, match=r"padding token at id 0, .* positions from 1"):
-        take(tiny_source("bert"), tiny_tokenizer("roberta"), pad_id=1)
-
-
-def test_a_source_that_needs_sentinels(tiny_source, tiny_tokenizer):
-    with pytest.raises(UnsupportedModelError, match=r"lacks <extra_id_0>, .*the source needs"):
-        take(tiny_source("xlm-roberta"), tiny_tokenizer("t5"))
