@@ -327,6 +327,10 @@ class PackedModel(nn.Module):
         cap = getattr(config, family.logits_cap) if family.logits_cap else None
         return x_MD if cap is None else torch.tanh(x_MD / cap) * cap
 
+    def predicted(self, batch: PackedBatch) -> torch.Tensor:
+        """Return the last hidden states [M, D] where something is predicted."""
+        return self.hidden(batch).flatten(0, 1).index_select(0, batch.masked_M)
+
     def logits(self, batch: PackedBatch) -> torch.Tensor:
         """Return the logits [M, V] at the masked positions alone."""
         return self.predictions(self.hidden(batch), batch)

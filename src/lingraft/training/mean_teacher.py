@@ -87,8 +87,7 @@ class MeanTeacher:
             return
         for parameter, state in self.optimizer.state.items():  # none before the first step
             parameter.data, state[MEAN] = state[MEAN], parameter.data
-        for rows in self.trained.rows:
-            rows.put()
+        self.trained.put()
         torch.clear_autocast_cache()
 
     def teach(self, objective: Objective) -> Objective:

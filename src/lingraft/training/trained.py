@@ -120,7 +120,7 @@ class Trained:
             groups, lr=section.learning_rate, betas=section.betas, eps=section.epsilon, fused=True
         )
         if self.rows:
-            optimizer.register_step_post_hook(self._put)
+            optimizer.register_step_post_hook(self.put)
         return optimizer
 
     def set_rate(self, optimizer: torch.optim.Optimizer, factor: float) -> None:
@@ -144,7 +144,8 @@ class Trained:
         for rows in self.rows:
             rows.refresh()
 
-    def _put(self, *_: Any) -> None:
+    def put(self, *_: Any) -> None:
+        """Write rows into their matrices; what an optimizer's hook is given is left."""
         for rows in self.rows:
             rows.put()
 

@@ -202,7 +202,7 @@ class _Work:
         places = [np.arange(len(text) - 1) for text in texts]
         batch = self.laid_out(texts, places, [text[1:] for text in texts])
         with torch.no_grad(), more_rows(self.packed.model, inputs_ND):
-            x_MD = self.packed.hidden(batch).flatten(0, 1).index_select(0, batch.masked_M)
+            x_MD = self.packed.predicted(batch)
         nats = torch.zeros((), device=x_MD.device)
         chunks = zip(x_MD.split(LOGITS_AT_ONCE), batch.targets_M.split(LOGITS_AT_ONCE), strict=True)
         for x_CD, targets_C in chunks:
@@ -241,7 +241,7 @@ class _Work:
 
     def states(self, batch: PackedBatch) -> torch.Tensor:
         """Return the last hidden states [M, D], behind the final norm, at the batch's tokens."""
-        return self.packed.hidden(batch).flatten(0, 1).index_select(0, batch.masked_M).float()
+        return self.packed.predicted(batch).float()
 
 
 @contextlib.contextmanager

@@ -54,8 +54,7 @@ def loss(packed: PackedModel, batch: PackedBatch) -> Losses:
     from lingraft.models.chunked import chunked_cross_entropy  # a table of objectives has no torch
 
     filled = batch.filled()
-    x_MD = packed.hidden(filled).flatten(0, 1).index_select(0, filled.masked_M)
-    nats = chunked_cross_entropy(packed, x_MD, filled.targets_M)
+    nats = chunked_cross_entropy(packed, packed.predicted(filled), filled.targets_M)
     return {TERM: LossSum(nats, len(batch.targets_M))}
 
 

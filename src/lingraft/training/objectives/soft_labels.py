@@ -84,8 +84,8 @@ class SoftLabels:
         own_NT = self.own_V[filled.input_ids_NT]
         with torch.no_grad():  # before the student's, whose tensors stay for the gradients
             read = replace(filled, input_ids_NT=own_NT.clamp_min(0))
-            theirs_MD = _at(self.packed.hidden(read), filled.masked_M)
-        x_MD = _at(student.hidden(filled), filled.masked_M)
+            theirs_MD = self.packed.predicted(read)
+        x_MD = student.predicted(filled)
         readable_M = self._readable(filled, own_NT >= 0)
         size = chunk_size(int(student.model.config.vocab_size))
         columns = (x_MD, theirs_MD, filled.targets_M, readable_M)
@@ -124,7 +124,3 @@ class SoftLabels:
         soft_C = (soft_CW * log_CV[:, self.theirs_W]).sum(1)
         drawn_C = log_CV.gather(1, targets_C.clamp_min(0)[:, None])[:, 0]
         return -(torch.where(readable_C, soft_C, drawn_C) * (targets_C != IGNORED)).sum()
-
-
-def _at(x_NTD: torch.Tensor, places_M: torch.Tensor) -> torch.Tensor:
-    return x_NTD.flatten(0, 1).index_select(0, places_M)
