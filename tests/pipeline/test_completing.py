@@ -5,6 +5,7 @@ What of a budget in time is left for a phase.
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -61,6 +62,16 @@ def test_what_is_given_is_kept(tables):
     assert completed.recipe.tokenizer.vocab_size == 99
     named = {key for key, (_, source) in values(completed).items() if source == "given"}
     assert named == {"training.learning_rate", "embeddings.init", "tokenizer.vocab_size"}
+
+
+def test_only_text_that_is_trained_on_counts(tables, tmp_path):
+    assert complete(asked(tables, "corpus.max_train_sentences=3")).facts["characters"] == 270
+    path, own, other = tmp_path / "rows.jsonl", "우리 글" * 9, {"lang": "en", "ko": "text" * 20}
+    rows = [{"lang": "ko", "en": "Our text" * 9, "ko": own}, other] * 50
+    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+    asks = [f"corpus.text=['{path}']", "corpus.text_column=ko", "corpus.where={lang = 'ko'}"]
+    found = complete(asked(tables, *asks)).facts["characters"]
+    assert found == pytest.approx(50 * len(own))
 
 
 def test_a_method_that_is_named_keeps_its_layers(tables):

@@ -29,7 +29,7 @@ masked  256  1M    1M   -           | xpt-sp focus 64  0   -     4000  0.4 0    
 masked  256  1M    5M   xpt         | -      focus 64  -   -     8000  0.4 0       - 1024 0.002
 masked  256  1M    5M   action=extend | xpt-sp focus 64  0   -     -     0.4 0       4 1024 0.001
 masked  256  1M    5M   step=4096   | xpt-sp focus 64  0   -     8000  0.4 0       4 1024 0.001
-masked  256  5M    1M   -           | xpt-sp focus 64  0   -     4000  0.4 own>0.1 4 2048 0.0014
+masked  256  5M    0.9M -           | xpt-sp focus 64  0   -     4000  0.4 own>0.1 4 2048 0.0014
 masked  256  10M   10M  -           | xpt-sp focus 64  0   -     8000  0.4 0       4 4096 0.002
 masked  384  1M    5M   scratch     | -      -     64  -   -     8000  0.4 0       - 1024 0.001
 masked  384  10M   6.5M step=2048   | xpt-sp focus 64  0   -     8000  0.4 0       4 4096 0.00071
@@ -119,7 +119,9 @@ def test_each_situation_gets_what_was_measured_or_what_replaced_it(line):
         ("masked 256 2M   0.3M -", 0.51),
         ("masked 256 10M  1M   -", 0.2),
         ("masked 256 1M   0.3M scratch", 0.51),
-        ("masked 256 1M   0.4M -", None),
+        ("masked 256 1M   0.8M latin", 1.0),
+        ("masked 256 1M   0.9M latin", None),
+        ("masked 256 1M   0.5M -", None),
         ("masked 256 1M   0.3M xpt", None),
         ("masked 768 1M   0.3M -", None),
         ("causal 256 1M   0.3M -", None),

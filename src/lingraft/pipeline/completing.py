@@ -9,16 +9,20 @@ Estimate a recipe's text, budget and speed before its run, which reads the text.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lingraft import processes
 from lingraft.corpus import inputs as text_inputs, streams
 from lingraft.corpus.cleaning import scripts
+from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.columns import HUB_PREFIX
+from lingraft.corpus.readers.lines import MAX_LINE_BYTES, Counts, raw_lines
 from lingraft.devices import device_for
-from lingraft.errors import RecipeError
+from lingraft.errors import DataError, RecipeError
 from lingraft.models.families import family_of
 from lingraft.models.parts import check_layers
 from lingraft.models.source import config_of
@@ -163,8 +167,10 @@ def _filled(section: S, values: dict[str, Any]) -> S:
     return type(section).model_validate(values | section.model_dump(exclude_unset=True))
 
 
-BYTES_A_CHARACTER = {True: 1.0, False: 2.5}
-"""Bytes of a character in UTF-8, by whether its letters are Latin; a rough figure."""
+DENSITY = {True: 1.0, False: 0.4}
+"""Characters in a byte of UTF-8, by whether letters are Latin; a rough figure."""
+SAMPLE = 1 << 24
+"""Bytes of a file whose characters are counted."""
 ASSUMED_CHARACTERS = 1e8
 """Characters of a text whose size nobody knows before it is read."""
 PREDICTED = 0.15
@@ -227,7 +233,7 @@ def _with_budget(asked: Recipe, facts: Facts, depth: int, processes: int) -> Fac
         )
     if budget.unit == "steps":
         return defaults.at_steps(facts, budget.value)
-    a_pass = facts.characters * facts.share / CHARACTERS_A_TOKEN
+    a_pass = facts.characters * facts.share / defaults.OF_LETTERS[facts.latin]
     return replace(facts, tokens=budget.value * (a_pass if budget.unit == "epochs" else 1))
 
 
@@ -247,6 +253,21 @@ def tokens_a_second(asked: Recipe, facts: Facts, depth: int) -> float:
     return speed
 
 
+def _density(stream: Stream) -> float | None:
+    """Return characters of text in a byte of the first JSON file; None of other text.
+
+    Other fields are no text, nor are the rows of other streams.
+    """
+    with contextlib.suppress(DataError):  # the corpus' stage says what is wrong
+        first = None if stream.bilingual else documents.resolve(stream.corpus.text)[0]
+        if first and first.format in (".jsonl", ".ndjson", ".json"):
+            part = replace(first, span=(0, SAMPLE))
+            characters = sum(len(one.text) for one in documents.read(part, stream.corpus, Counts()))
+            rows = raw_lines(part.file, MAX_LINE_BYTES, part.span)
+            return characters / max(1, sum(len(row or b"") + 1 for row in rows))
+    return None
+
+
 def _text(texts: Iterable[Stream]) -> tuple[float, bool, list[str]]:
     """Return about how many characters all text has, whether it is Latin, and what was assumed."""
     characters, all_latin, unknown = 0.0, True, []
@@ -254,7 +275,9 @@ def _text(texts: Iterable[Stream]) -> tuple[float, bool, list[str]]:
         files, own = streams.inputs_of(stream), stream.corpus.scripts
         written = [scripts.of_language(code, own, warn=False) for code in stream.languages]
         latin = all(names == ("Latn",) for names in written)
-        characters += text_inputs.unpacked_bytes(files) / BYTES_A_CHARACTER[latin]
+        most = (stream.corpus.max_train_sentences or math.inf) * CHARACTERS_A_TOKEN
+        whole = text_inputs.unpacked_bytes(files) * (_density(stream) or DENSITY[latin])
+        characters += min(whole, most * TOKENS_PER_SENTENCE)
         unknown += [file["name"] for file in files if file["name"].startswith(HUB_PREFIX)]
         all_latin = all_latin and latin
     if not unknown:

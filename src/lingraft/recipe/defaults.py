@@ -20,14 +20,16 @@ NARROW, WIDE = 320, 448
 """Widths up to which results at 256, and at 384, are taken."""
 LEAST, LITTLE, SHORT, LONG = 100_000, 600_000, 3_000_000, 12_000_000
 """Tokens of training: the fewest measured; up to which results at 0.3, 1 and 10 M are taken."""
-FEW_PASSES = 13.5
+FEW_PASSES = 11.0
 """Passes over the text up to which dropout is left out."""
-MANY_PASSES, DECAY, MOST_DECAY = 8.0, 1.0, 2.0
+MANY_PASSES, DECAY, MOST_DECAY = 5.0, 1.0, 2.0
 """Passes from which weights decay; the decay times steps times their peak rate; the most decay."""
 FOCUS_CHARACTERS, FOCUS_SECONDS = 20_000, 60.0
 """Least text and time of a whole run for static vectors."""
 CHARACTERS_A_TOKEN, TOKENS_PER_SENTENCE = 3.0, 30
 """Rough figures, for text that no tokenizer has read."""
+OF_LETTERS = {True: 4.0, False: 2.0}
+"""Characters in a token, by whether letters are Latin: Spanish and French have 3.9, Korean 2.1."""
 FEWEST_TOKENS, TOKENS_A_PIECE = 300_000, 50
 """Tokens of training at least, for a model and for each of its pieces."""
 SIZES, LARGEST = ((3e6, 4_000), (3e7, 8_000), (3e8, 16_000), (3e9, 32_000)), 50_000
@@ -113,7 +115,7 @@ def conditions(facts: Facts) -> dict[str, bool]:
     keeps, measured_kept = pretrained and pieces in KEEPING, little_causal or (short and small)
     phases = (facts.tied and record.tied) or record.phases
     whole = len(phases) == 1 and "all" in (phases[0].train or ())
-    passes = tokens * CHARACTERS_A_TOKEN / max(facts.characters * facts.share, 1.0)
+    passes = tokens * OF_LETTERS[facts.latin] / max(facts.characters * facts.share, 1.0)
     at_once = whole and pretrained and (not keeps or measured_kept)
     latin = tokens >= LATIN_TOKENS and facts.characters >= LATIN_CHARACTERS and facts.latin
     learns = facts.has_vectors and (facts.seconds is None or facts.seconds >= FOCUS_SECONDS)

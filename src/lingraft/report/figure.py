@@ -75,8 +75,6 @@ class Series:
     y: Sequence[float]
     index: int
     """Index of the model: decides colour and dash."""
-    series: str = ""
-    """Name in the CSV that tells the model's lines apart."""
     faint: bool = False
     """Thin and pale, and not in the legend."""
     band: tuple[Sequence[float], Sequence[float]] | None = None
@@ -239,10 +237,10 @@ def losses(models: Sequence[TrainedModel]) -> Figure | None:
     """
     lines: list[Series] = []
     for index, model in enumerate(models):
-        for kind, series in (("train", "training"), ("valid", "validation")):
+        for kind in ("train", "valid"):
             x, y = curve(model.phases, kind, "loss")
             if x:
-                lines.append(Series(model.label, x, y, index, series, faint=kind == "train"))
+                lines.append(Series(model.label, x, y, index, faint=kind == "train"))
     unigrams = sorted({float(of["unigram_entropy"]) for _, of in evaluated(models)})
     caption = (
         "Loss against tokens seen. Faint: training; strong: validation. Uprights: a new phase of "
