@@ -1,17 +1,18 @@
-"""Write README.md's first table and its picture, docs/assets/loss.svg, from measured runs.
+"""Write README.md's first table and its picture, docs/assets/text.svg, from measured runs.
 
     python scripts/readme_demo.py runs/study-demo/results.jsonl
 
-Both show what `make demo-seeds` measures: an English encoder learns Korean. README.md shows the
-picture and holds the two marks; what stands between them is written here.
+The table shows what `make demo-seeds` measures: an English encoder learns Korean; README.md holds
+the two marks that it stands between. The picture is of the rows of `SIZES` in research/rows.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,10 +28,19 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "research/scripts"))
 
-from studies.results import collect  # noqa: E402 - beside the rows of the studies
+from archive import read  # noqa: E402 - beside the rows of the studies
+from studies.results import collect  # noqa: E402
 from studies.rows import of_lines  # noqa: E402
 
-PICTURE = ROOT / "docs/assets/loss.svg"
+PICTURE = ROOT / "docs/assets/text.svg"
+SIZES = ("weight-decay/ko-sizes", "weight-decay/ko-mean")
+"""Studies that the picture is of."""
+LINES: dict[str, dict[str, Any]] = {
+    "automatic settings": {"method": "xpt-sp", "training.mean_teacher": 0.5},
+    "weight decay 0.01, no mean teacher": {"method": "xpt-sp", "training.weight_decay": 0.01},
+    "from scratch": {"method": "scratch"},
+}
+"""Lines of the picture, and what tells their rows."""
 README = ROOT / "README.md"
 START, END = "<!-- demo table: scripts/readme_demo.py -->", "<!-- end of demo table -->"
 NAMES = {"scratch": "from scratch", "xpt": "XPT, two phases", "auto": "automatic settings"}
@@ -64,25 +74,25 @@ def curves(rows: Iterable[AnyRow]) -> dict[str, dict[int, Curve]]:
     }
 
 
-def picture(found: dict[str, dict[int, Curve]]) -> Figure:
-    """A line a method: the mean over the seeds; bands from the lowest to the highest seed."""
+def picture(rows: Iterable[AnyRow]) -> Figure:
+    """A line a model: the mean over the seeds; bands from the lowest to the highest seed.
 
+    Args:
+        rows: of the studies in `SIZES`.
+    """
+    scores = [row for row in rows if getattr(row, "metric", "") == "bits_per_character"]
     lines = []
-    for place, (method, seeds) in enumerate(found.items()):
-        points = [np.array(sorted(curve)) for curve in seeds.values()]
-        first, last = max(one[0, 0] for one in points), min(one[-1, 0] for one in points)
-        tokens = np.linspace(first, last, 100)
-        losses = np.stack([np.interp(tokens, one[:, 0], one[:, 1]) for one in points])
-        band = losses.min(axis=0).tolist(), losses.max(axis=0).tolist()
-        mean = losses.mean(axis=0).tolist()
-        lines.append(Series(NAMES[method], tokens.tolist(), mean, place, band=band))
-    ends = {method: [max(curve)[1] for curve in seeds.values()] for method, seeds in found.items()}
-    told = "; ".join(
-        f"{NAMES[method]}: {min(values):.2f} to {max(values):.2f}"
-        for method, values in ends.items()
-    )
-    about = f"Validation loss on Korean text against training tokens. Last values: {told}."
-    return Figure("loss", ("training tokens", "validation loss (nats)"), lines, about)
+    for place, (name, axes) in enumerate(LINES.items()):
+        found = defaultdict(list)
+        for row in scores:
+            if axes.items() <= row.axes.items():
+                found[row.axes["sentences"]].append(row.value)
+        sizes = sorted(found)
+        low, mean, high = ([of(found[size]) for size in sizes] for of in (min, np.mean, max))
+        lines.append(Series(name, sizes, [float(one) for one in mean], place, band=(low, high)))
+    about = "Bits per character of held-out Korean words against sentences of training text."
+    axes_of = ("sentences of Korean text", "bits per character")
+    return Figure("text", axes_of, lines, about, over_sizes=True)
 
 
 def table(rows: Sequence[AnyRow]) -> str:
@@ -145,7 +155,7 @@ def rewritten(readme: str, rows: Sequence[AnyRow]) -> str:
 def main() -> None:
     rows = of_lines(Path(sys.argv[1]).read_bytes().splitlines())
     README.write_text(rewritten(README.read_text(encoding="utf-8"), rows), encoding="utf-8")
-    drawn = picture(curves(rows))
+    drawn = picture(row for study in SIZES for row in read(study))
     PICTURE.write_text(drawn.svg, encoding="utf-8")
     print(f"{table(rows)}\n\n{drawn.caption}")
 
