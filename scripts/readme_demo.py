@@ -74,12 +74,9 @@ def curves(rows: Iterable[AnyRow]) -> dict[str, dict[int, Curve]]:
     }
 
 
-def picture(rows: Iterable[AnyRow]) -> Figure:
-    """A line a model: the mean over the seeds; bands from the lowest to the highest seed.
-
-    Args:
-        rows: of the studies in `SIZES`.
-    """
+def picture() -> Figure:
+    """A line a model: the mean over the seeds; bands from the lowest to the highest seed."""
+    rows = (row for study in SIZES for row in read(study))
     scores = [row for row in rows if getattr(row, "metric", "") == "bits_per_character"]
     lines = []
     for place, (name, axes) in enumerate(LINES.items()):
@@ -155,7 +152,7 @@ def rewritten(readme: str, rows: Sequence[AnyRow]) -> str:
 def main() -> None:
     rows = of_lines(Path(sys.argv[1]).read_bytes().splitlines())
     README.write_text(rewritten(README.read_text(encoding="utf-8"), rows), encoding="utf-8")
-    drawn = picture(row for study in SIZES for row in read(study))
+    drawn = picture()
     PICTURE.write_text(drawn.svg, encoding="utf-8")
     print(f"{table(rows)}\n\n{drawn.caption}")
 

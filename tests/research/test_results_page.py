@@ -65,8 +65,6 @@ def test_the_readme_is_made_of_the_committed_rows(demo: Any, rows: list[Any]) ->
     """After a change: make demo-seeds."""
     readme = (ROOT / "README.md").read_text("utf-8")
     assert demo.rewritten(readme, rows) == readme
-    read = load("archive", "research/scripts").read
-    drawn = demo.picture(row for study in demo.SIZES for row in read(study))
-    path = "docs/assets/text.svg"
+    drawn, path = demo.picture(), "docs/assets/text.svg"
     assert (ROOT / path).read_text("utf-8") == drawn.svg
     assert f"]({path})" in readme

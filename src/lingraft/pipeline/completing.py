@@ -10,6 +10,7 @@ Estimate a recipe's text, budget and speed before its run, which reads the text.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import math
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +30,7 @@ from lingraft.models.source import config_of
 from lingraft.pipeline.model_kinds import for_model_kind
 from lingraft.pipeline.preflight import is_source_tied, local_folder
 from lingraft.pretrained.checkpoints import place_of
-from lingraft.recipe import Recipe, Section, defaults
+from lingraft.recipe import Corpus, Recipe, Section, defaults
 from lingraft.recipe.base import learns_vectors
 from lingraft.recipe.defaults import CHARACTERS_A_TOKEN, FEWEST_TOKENS, TOKENS_PER_SENTENCE, Facts
 from lingraft.recipe.methods import as_written, expand, is_auto, time_budget, with_phases
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig
 
+    from lingraft.corpus.readers.layout import TextSource
     from lingraft.recipe import Source, Stream
 
 
@@ -258,14 +260,27 @@ def _density(stream: Stream) -> float | None:
 
     Other fields are no text, nor are the rows of other streams.
     """
-    with contextlib.suppress(DataError):  # the corpus' stage says what is wrong
+    with contextlib.suppress(DataError, OSError):  # the corpus' stage says what is wrong
         first = None if stream.bilingual else documents.resolve(stream.corpus.text)[0]
         if first and first.format in (".jsonl", ".ndjson", ".json"):
-            part = replace(first, span=(0, SAMPLE))
-            characters = sum(len(one.text) for one in documents.read(part, stream.corpus, Counts()))
-            rows = raw_lines(part.file, MAX_LINE_BYTES, part.span)
-            return characters / max(1, sum(len(row or b"") + 1 for row in rows))
+            part, stat = replace(first, span=(0, SAMPLE)), first.file.stat()
+            return _counted(part, stream.corpus.model_dump_json(), stat.st_size, stat.st_mtime_ns)
     return None
+
+
+@functools.cache
+def _counted(part: TextSource, section: str, *_: int) -> float:
+    """Return characters of text in a byte; cells of a study ask for one file many times.
+
+    Args:
+        part: what is read.
+        section: the stream's [corpus] as JSON.
+        _: size and time of change of the file.
+    """
+    read = documents.read(part, Corpus.model_validate_json(section), Counts())
+    characters = sum(len(one.text) for one in read)
+    rows = raw_lines(part.file, MAX_LINE_BYTES, part.span)
+    return characters / max(1, sum(len(row or b"") + 1 for row in rows))
 
 
 def _text(texts: Iterable[Stream]) -> tuple[float, bool, list[str]]:
