@@ -4,6 +4,7 @@
 not the first fails if Python opened, made, moved or deleted anything for writing in FOLDER.
 """
 
+import faulthandler
 import os
 import sys
 
@@ -27,6 +28,7 @@ def watch(folder):
 def main(folder, *arguments):
     from lingraft.cli import app as cli
 
+    faulthandler.dump_traceback_later(240, exit=True)  # torchrun then ends its peer
     first = os.environ["RANK"] == "0"
     changed = watch(folder)
     for sharding in ("none", "fsdp2"):

@@ -135,8 +135,19 @@ def test_an_initializer_learns_from_what_the_phases_train_on_and_no_more(adapted
 def test_more_sentences_than_the_text_has_are_refused_before_a_phase_trains(adapted):
     run = Run(adapted("roberta"))
     recipe = _shares(read_recipe(run.recipe_path), "focus", None, 10**6)
-    with pytest.raises(DataError, match="1,000,000 sentences were asked for"):
+    with pytest.raises(DataError, match="1,000,000 sentences or pairs were asked for"):
         check_shares(run.stage("tokenizer").path, recipe)
+
+
+def test_more_pairs_than_the_text_has_are_refused_before_a_phase_trains(adapted):
+    run = Run(adapted("roberta"))
+    sentences = len((run.path / "corpus" / "train.txt").read_text("utf-8").splitlines())
+    recipe = _shares(read_recipe(run.recipe_path), "focus", None, sentences)
+    check_shares(run.stage("tokenizer").path, recipe)
+    first, last = recipe.phases
+    on_pairs = (first, last.model_copy(update={"objective": "ca_mlm"}))  # two sentences a pair
+    with pytest.raises(DataError, match="pairs were asked for, but the training text has"):
+        check_shares(run.stage("tokenizer").path, recipe.model_copy(update={"phases": on_pairs}))
 
 
 def test_changed_text_is_read_again(adapted, command, korean_text, tmp_path):

@@ -1,6 +1,7 @@
 """The mean teacher: its mean and loss by hand, a stopped phase goes on to the same bits."""
 
 import signal
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def best(job):
     return AutoModelForMaskedLM.from_pretrained(job.folder / "best").state_dict()
 
 
-def test_the_loss_has_the_labels_of_the_text_and_of_the_mean(tiny_model, tiny_tokens):
+def test_the_loss_has_the_labels_of_the_text_and_of_the_mean(tiny_model, tiny_tokens, monkeypatch):
     model, teacher = tiny_model("bert"), tiny_model("bert")
     with torch.no_grad():
         for weight in model.parameters():
@@ -79,6 +80,12 @@ def test_the_loss_has_the_labels_of_the_text_and_of_the_mean(tiny_model, tiny_to
     for ours, theirs in zip(now, gradients, strict=True):
         torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=1e-4)
     assert_same_bits(model.state_dict(), before)
+
+    full = Mock(side_effect=torch.OutOfMemoryError)
+    monkeypatch.setattr(PackedModel, "logits", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        mean.teach(MLM).loss(packed, batch)
+    assert packed.training  # so the repeated step has a teacher and dropout
 
 
 def test_what_a_phase_leaves_is_the_mean_of_the_weights_over_its_last_steps(

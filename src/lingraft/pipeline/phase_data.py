@@ -20,7 +20,7 @@ from lingraft.tokenizer import files as tokenizer_files
 from lingraft.tokenizer.documents import Documents, before
 from lingraft.tokenizer.pairs import Blocks, Edges, TokenPairs, neighbours, translations
 from lingraft.tokenizer.shards import Tokens
-from lingraft.training.data import Reading, check_enough, subset
+from lingraft.training.data import Reading, subset
 from lingraft.training.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
@@ -166,11 +166,9 @@ def check_shares(folder: Path, recipe: Recipe) -> None:
     Raises:
         DataError: as `training_text`.
     """
-    streams = {stream.name: stream for stream in recipe.texts}
     for phase in recipe.phases:
         if phase.max_train_sentences is not None:
-            for name in [entry.stream for entry in phase.data] or streams:
-                check_enough(_whole(folder, streams[name], "train"), phase.max_train_sentences)
+            readings(folder, recipe, phase, tokenizer_files.load(str(folder)))
 
 
 def _share(units: Text, sentences: int | None, stream: Stream) -> Text:

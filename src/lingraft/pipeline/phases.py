@@ -166,7 +166,9 @@ def least_budget(state: dict[str, Any], phase: Phase, elsewhere: float = 0.0) ->
     """
     schedule, unit = phase.schedule, phase.budget.unit
     stable = 1.0 - min(schedule.decay, 1.0 - schedule.warmup if schedule.warmup < 1 else 1.0)
-    done = {"steps": state["step"], "tokens": state["tokens"], "epochs": state["epoch"]}
+    done = {"steps": state["step"], "tokens": state["tokens"], "epochs": state.get("passes")}
+    if done.get(unit, 0) is None:  # kept by an earlier version, which did not count them
+        return math.inf
     return float(done.get(unit, state["passed"]) / max(stable, 1e-9) + elsewhere)
 
 
@@ -297,8 +299,8 @@ def check_left(whole: float, left: float) -> None:
 def allowance(context: Context, index: int, trained: float) -> Callable[[float, int], float]:
     """Return a function of the seconds and tokens of a look, for the seconds left for a phase.
 
-    The time that is left is divided among the phases to come by their budgets, and evenly among the
-    run's own model and its baselines.
+    The run's own model and its baselines have equal shares of the time for training; what is left
+    of a share is divided among the phases to come by their budgets.
 
     Args:
         context: of the run.
@@ -312,12 +314,15 @@ def allowance(context: Context, index: int, trained: float) -> Callable[[float, 
         if clock is None:  # a phase by itself
             return budgets[0]
         models = 1 + len(recipe.baselines)
+        before = (context.run.stage(phase.name).done() for phase in recipe.phases[:index])
+        own = trained + sum(stage["seconds"] for stage in before)
         a_token = look * context.accelerator.num_processes / max(tokens, 1)
         after = models * evaluated_tokens(context) * a_token + exporting(context) + look
         left = clock.seconds - passed(clock) - after
         if index == 0 and not trained:
             check_left(clock.seconds, left)
-        return max(left * budgets[0] / sum(budgets) / models, LEAST * budgets[0])
+        share = (left + own) / models - own
+        return max(share * budgets[0] / sum(budgets), LEAST * budgets[0])
 
     return allow
 

@@ -75,7 +75,7 @@ def check_enough(tokens: Text, sentences: int) -> None:
     """
     if sentences > len(tokens):
         raise DataError(
-            f"phases: {sentences:,} sentences were asked for, but the training text has "
+            f"phases: {sentences:,} sentences or pairs were asked for, but the training text has "
             f"{len(tokens):,}; lower training.max_train_sentences, or give more text"
         )
 

@@ -355,6 +355,7 @@ class _Trainer:
     def keep_stable(self) -> None:
         """Keep what the cooldown begins with, for a longer phase, where the disk has room."""
         self.state.cooling = True
+        self.state.passes = self.state.step / math.ceil(self.plan.steps_per_epoch())
         if self.job.stable_fingerprint:
             room = checkpoint.has_room(self.job.folder, self.model)
             (too_small,) = sharding.largest([not room], self.accelerator)

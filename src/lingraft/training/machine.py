@@ -215,12 +215,15 @@ class LossScale:
     @property
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint; wait for the device."""
-        return {} if self.scaler is None else self.scaler.state_dict()
+        if self.scaler is None:
+            return {}
+        return {**self.scaler.state_dict(), "skipped": int(self.skipped)}
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from a checkpoint's state."""
         if self.scaler is not None:
             self.scaler.load_state_dict(state)
+            self.skipped.fill_(state.get("skipped", 0))
 
     def take_out(self, optimizer: torch.optim.Optimizer) -> None:
         """Divide the gradients by the factor."""

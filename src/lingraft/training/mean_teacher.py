@@ -104,9 +104,11 @@ class MeanTeacher:
         """Return the summed cross-entropy of both kinds of labels, by weight; softmax in fp32."""
         filled = batch.filled()
         packed.eval()
-        with self.in_place(), torch.no_grad():
-            soft_MV = packed.logits(filled).softmax(1, dtype=torch.float32)
-        packed.train()
+        try:
+            with self.in_place(), torch.no_grad():
+                soft_MV = packed.logits(filled).softmax(1, dtype=torch.float32)
+        finally:  # memory may be full: the step is repeated
+            packed.train()
         log_MV = packed.logits(filled).log_softmax(1, dtype=torch.float32)
         own_M = log_MV.gather(1, filled.targets_M.clamp_min(0)[:, None])[:, 0]
         both_M = torch.lerp(own_M, (soft_MV * log_MV).sum(1), self.weight)

@@ -92,6 +92,8 @@ class State:
     """Seconds that `passed` may come to, of a budget in time; 0 before that is known."""
     cooling: bool = False
     """Whether the cooldown of warm-up, stable, decay has begun."""
+    passes: float = 0.0
+    """Over the text, before the cooldown."""
     stable_fingerprint: str = ""
     warmed: float = math.inf
     """Share of the phase in which a shorter one had warmed up that it goes on from."""
