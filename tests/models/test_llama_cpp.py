@@ -68,6 +68,25 @@ def test_transformers_reads_the_same_model_from_the_file(family, tmp_path):
     assert torch.equal(again, logits(tmp_path, range(20, 60)))
 
 
+@pytest.mark.parametrize("family", ["llama", "granite", "smollm3"])
+def test_biases_lie_as_their_weights(family, tmp_path):
+    tiny_causal.save(tmp_path, family)
+    config = AutoConfig.from_pretrained(tmp_path, attention_bias=True)
+    model = AutoModelForCausalLM.from_config(config)
+    rows = {key: torch.arange(len(one)).float() for key, one in model.state_dict().items()}
+    model.load_state_dict(
+        {
+            key: rows[key].view(-1, *[1] * (one.dim() - 1)).expand_as(one)
+            for key, one in model.state_dict().items()
+        }
+    )
+    found = llama_cpp._tensors(gguf, model)
+    for part in ("attn_q", "attn_k"):
+        bias = found[f"blk.0.{part}.bias"]
+        assert not bias.equal(bias.sort().values)
+        assert bias.equal(found[f"blk.0.{part}.weight"][:, 0])
+
+
 def test_the_file_holds_every_tensor_and_what_a_token_is(tmp_path):
     tokenizer = changed(build("gemma"), "extend")
     reader = gguf.GGUFReader(saved(tmp_path, "gemma2", tokenizer))

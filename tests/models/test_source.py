@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import warnings
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -32,9 +33,11 @@ from lingraft.models import damage
 from lingraft.models.families import check_config
 from lingraft.models.families.record import SETTINGS
 from lingraft.models.graft import rebuild
+from lingraft.models.packed import PackedModel, check_isolation
 from lingraft.models.source import from_architecture, load_model
+from lingraft.models.stacks import packed_model
 from lingraft.pipeline import completing, preflight
-from lingraft.pretrained.load import load_model as load_pretrained
+from lingraft.pretrained.load import load_config, load_model as load_pretrained
 from lingraft.recipe import Source
 from lingraft.tokenizer.vocabulary import Vocabulary
 
@@ -84,6 +87,38 @@ def test_a_setting_that_a_record_does_not_hold_for_is_refused_with_its_value(key
         check_config("x", {"model_type": model_type, key: works})
         with pytest.raises(UnsupportedModelError, match=f"x': {key} is 'else': .*; choose"):
             check_config("x", {"model_type": model_type, key: "else"})
+
+
+def test_relative_positions_are_refused_wherever_a_model_is_loaded(tiny_source, tmp_path):
+    """transformers 5 has none for BERT, and would give absolute ones without a word."""
+    changed_config(tiny_source("bert"), tmp_path, position_embedding_type="relative_key")
+    said = "position_embedding_type is 'relative_key': transformers 5"
+    for load in (load_model, partial(load_pretrained, AutoModel), load_config):
+        with pytest.raises(UnsupportedModelError, match=said):
+            load(str(tmp_path))
+
+
+def changed_config(source, folder, **settings):
+    shutil.copytree(source, folder, dirs_exist_ok=True)
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | settings), "utf-8")
+
+
+def test_settings_of_how_a_class_runs_are_left_aside(tiny_source, tmp_path):
+    settings = {"return_dict": False, "_attn_implementation": "flash_attention_2"}
+    changed_config(tiny_source("roberta"), tmp_path, **settings)
+    loaded = load_model(str(tmp_path))
+    check_isolation(PackedModel(loaded.model, loaded.family), 1)
+
+
+@pytest.mark.parametrize(
+    ("family", "key"), [("t5", "decoder_start_token_id"), ("roberta", "pad_token_id")]
+)
+def test_a_token_that_a_model_cannot_read_without_is_named(family, key, tiny_source, tmp_path):
+    changed_config(tiny_source(family), tmp_path, **{key: None})
+    loaded = load_model(str(tmp_path))
+    with pytest.raises(UnsupportedModelError, match=f"type '{family}' needs {key}; add it"):
+        packed_model(loaded.model, loaded.family)
 
 
 LONG, NAN, ZERO = 100, 101, 102

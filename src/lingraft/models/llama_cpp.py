@@ -125,7 +125,7 @@ def _tensors(gguf: Any, model: Any) -> dict[str, torch.Tensor]:
             continue
         if (name := names.get_name(key, (".weight", ".bias"))) is None:
             raise _refused(config, "the tensor", key)
-        how = next((how for end, how in facts.get("layout", {}).items() if key.endswith(end)), "")
+        how = next((how for part, how in facts.get("layout", {}).items() if part in key), "")
         heads = config.num_key_value_heads if "k_proj" in key else config.num_attention_heads
         tensors[name] = _laid_out(tensor, how, heads)
     rope = getattr(config, "rope_parameters", None) or {}

@@ -28,6 +28,7 @@ from lingraft.models.families.record import KINDS
 from lingraft.models.losses import IGNORED, scaled
 from lingraft.models.rows import pack
 from lingraft.models.segments import NOTHING, Bounds, Segments, Starts
+from lingraft.pretrained.load import needed_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -239,7 +240,7 @@ class PackedModel(nn.Module):
         self.attend(packed=True)
         self.before_only = KINDS[family.kind].attention == "before"
         counts = family.pad_decides_positions
-        self.first_position = int(model.config.pad_token_id) + 1 if counts else 0
+        self.first_position = needed_id(model.config, "pad_token_id") + 1 if counts else 0
 
     def attend(self, *, packed: bool) -> None:
         """Let the model attend as packed rows need it, or as the stock class does."""

@@ -18,7 +18,13 @@ from lingraft.models import loading
 from lingraft.models.families import Family, check_config, family_of
 from lingraft.models.graft import build, is_tied, untie
 from lingraft.pretrained.checkpoints import place_of, weight_files
-from lingraft.pretrained.load import load_config, one_line, quiet_transformers, with_adapters
+from lingraft.pretrained.load import (
+    check_positions,
+    load_config,
+    one_line,
+    quiet_transformers,
+    with_adapters,
+)
 from lingraft.rundir import read_json
 
 if TYPE_CHECKING:
@@ -139,6 +145,7 @@ def from_architecture(
 def _from_table(architecture: Mapping[str, Any]) -> PreTrainedConfig:
     settings = dict(architecture)
     config = AutoConfig.for_model(str(settings.pop("model_type")), **settings)
+    check_positions("source.architecture", config)
     check_config("source.architecture", config.to_dict())
     return config
 

@@ -24,6 +24,7 @@ from lingraft.models import segments
 from lingraft.models.packed import PackedBatch, PackedModel, assemble, lent, number_format
 from lingraft.models.rows import ROW_MULTIPLE
 from lingraft.models.segments import NOTHING, Bounds, Segments, Starts
+from lingraft.pretrained.load import needed_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -156,7 +157,7 @@ class PackedStacks(PackedModel):
 
     def __init__(self, model: PreTrainedModel, family: Family) -> None:
         super().__init__(model, family)
-        self.start = int(model.config.decoder_start_token_id)
+        self.start = needed_id(model.config, "decoder_start_token_id")
 
     def attend(self, *, packed: bool) -> None:
         """Attend as `PackedModel`; T5's distances are by pair of tokens until a batch comes."""

@@ -50,6 +50,11 @@ COUNTS_FROM_PADDING = (
     *("data2vec-text", "ibert", "longformer", "luke", "mpnet"),
 )
 """Architectures whose first position is the padding id + 1."""
+ABSOLUTE = (
+    *("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert"),
+    "electra",
+)
+"""Architectures whose relative positions are gone from transformers 5."""
 PANIC = "PanicException"
 """Name of what tokenizers raises over a file that contradicts itself; it is no Exception."""
 CHANGED = f"copy or make the model again, or delete {checkpoints.FILE} if you changed it yourself"
@@ -126,8 +131,12 @@ def load_config(
         config = AutoConfig.from_pretrained(
             where, revision=revision, trust_remote_code=False, **(settings or {})
         )
+        check_positions(title, config)
         if hasattr(config, "chunk_size_feed_forward"):
             config.chunk_size_feed_forward = 0  # the same values; lengths need not divide
+        if getattr(config, "attention_type", "") == "block_sparse":
+            config.attention_type = "original_full"  # blocks would depend on the batch's width
+        config.return_dict = True
         depth, attention = getattr(config, "num_hidden_layers", 1), config._attn_implementation
         if not 1 <= depth <= DEEPEST or "/" in (attention or ""):
             raise UnsupportedModelError(
@@ -135,7 +144,27 @@ def load_config(
                 f"{attention}; 1 to {DEEPEST} layers are allowed, and no code on the Hub, which "
                 "lingraft never runs"
             )
+        if attention not in (None, "eager", "sdpa"):
+            config._attn_implementation = None  # lingraft has its own; this one may not be here
     return config
+
+
+def check_positions(title: str, config: PreTrainedConfig) -> None:
+    """Refuse positions that transformers leaves out without a word.
+
+    Args:
+        title: of the model, for the message.
+        config: the model's.
+
+    Raises:
+        UnsupportedModelError: they are relative, and its architecture has absolute ones alone.
+    """
+    kind = getattr(config, "position_embedding_type", None) or "absolute"
+    if kind != "absolute" and config.model_type in ABSOLUTE:
+        raise UnsupportedModelError(
+            f"{title}: position_embedding_type is '{kind}': transformers 5 has no relative "
+            "positions for it; choose another model"
+        )
 
 
 def find_file(name: str, file: str, revision: str | None = None) -> Path | None:
@@ -261,6 +290,19 @@ def with_adapters(model: PreTrainedModel, folders: Iterable[Path]) -> PreTrained
                 peft.set_peft_model_state_dict(wrapped, tensors, low_cpu_mem_usage=True)
             model = wrapped.merge_and_unload()
     return model
+
+
+def needed_id(config: PreTrainedConfig, key: str) -> int:
+    """Return a token id of a configuration without which its model cannot read.
+
+    Raises:
+        UnsupportedModelError: the configuration lacks it.
+    """
+    if (token := getattr(config, key, None)) is None:
+        raise UnsupportedModelError(
+            f"a model of type '{config.model_type}' needs {key}; add it to its config.json"
+        )
+    return int(token)
 
 
 def first_position(config: PreTrainedConfig, pad_id: int) -> int:

@@ -202,13 +202,8 @@ class Family:
         return "relative" if self.first_layer_has else kind
 
 
-BERT_LIKE = ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm")
 SETTINGS: dict[str, tuple[tuple[str, ...], object, str]] = {
-    "position_embedding_type": (
-        (*BERT_LIKE, "camembert", "electra"),
-        "absolute",
-        "transformers 5 has no relative positions for it",
-    ),
+    "decoder_bias": (("modernbert",), True, "its head then has no bias"),
     "tie_word_embeddings": (
         ("bart", "mbart", "m2m_100"),
         True,
