@@ -5,9 +5,18 @@ import shutil
 import pytest
 import torch
 from task_settings import with_settings
-from transformers import AutoModelForSequenceClassification
+from tiny_shapes import BERT_SHAPE
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    FunnelModel,
+)
 
+from lingraft.errors import UnsupportedModelError
 from lingraft.finetuning import heads
+from lingraft.finetuning.coders.common import collate
 from lingraft.tasks import TASKS
 from lingraft.tasks.examples import Entity, RelationExample, SpanExample, TaggedExample, TextExample
 
@@ -107,4 +116,63 @@ def test_special_tokens_in_a_text_are_text(family, written, tiny_source):
         assert name != "klue-re" or all(ids.count(marker) == 1 for marker in markers)
 
 
-# -- who is refused
+def test_tokens_that_somebody_added_are_read_as_by_stock_transformers(tiny_source, tmp_path):
+    folder = shutil.copytree(tiny_source("bert"), tmp_path / "source")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"extra_special_tokens": ["[E1]", "[/E1]"]})
+    tokenizer.save_pretrained(folder)
+    example = TextExample("0", "the [E1]dog[/E1] sleeps", "the [/E1] dog", "neutral")
+    _, (ids,) = ids_of(folder, "klue-nli", example)
+    assert ids == tokenizer(example.text, example.pair)["input_ids"]
+    assert {*tokenizer.convert_tokens_to_ids(["[E1]", "[/E1]"])} <= {*ids}
+
+
+# -- padding
+
+
+FUNNEL = {"d_model": 32, "block_sizes": [1, 1], "n_head": 2, "d_head": 16, "d_inner": 48}
+MOBILE = BERT_SHAPE | dict.fromkeys(("intra_bottleneck_size", "true_hidden_size"), 16)
+BIRD = BERT_SHAPE | {"block_size": 1, "attention_type": "block_sparse"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "is_refused"),
+    [
+        ("bert", BERT_SHAPE, ()),
+        ("ibert", BERT_SHAPE, ()),
+        ("big_bird", BIRD, ()),
+        ("mobilebert", MOBILE | {"embedding_size": 16}, ("klue-nli", "udpos-en")),
+        ("funnel", FUNNEL, ("udpos-en",)),
+    ],
+)
+def test_a_score_does_not_depend_on_the_batch_or_the_model_is_refused(
+    kind, shape, is_refused, tiny_source, tmp_path
+):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_source("bert"))
+    config = AutoConfig.for_model(kind, vocab_size=len(tokenizer), pad_token_id=0, **shape)
+    model = FunnelModel(config) if kind == "funnel" else AutoModel.from_config(config)
+    for weight in model.parameters():  # of the padding token, too
+        weight.data += 0.05 * torch.randn_like(weight)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    words = ("the", "dog") * 12
+    examples = {
+        "klue-nli": [TextExample("0", " ".join(w), "", "neutral") for w in (words[:3], words)],
+        "udpos-en": [TaggedExample("0", w, ("NOUN",) * len(w)) for w in (words[:3], words)],
+    }
+    for name, asked in examples.items():
+        task = with_settings(TASKS[name], max_length=40)
+        if name in is_refused:
+            with pytest.raises(UnsupportedModelError, match="let padding change"):
+                heads.coder_for(tmp_path, task)
+            continue
+        coder = heads.coder_for(tmp_path, task)
+        torch.manual_seed(0)
+        model = heads.build(tmp_path, task, coder.shape.tokenizer, 0).eval()
+        items = coder.encode(asked)
+        with torch.no_grad():
+            beside, alone = (
+                coder.run(model, collate(coder, some, predict=True))["logits"][0]
+                for some in (items, items[:1])
+            )
+        torch.testing.assert_close(beside[: len(alone)], alone, rtol=1e-4, atol=1e-5)

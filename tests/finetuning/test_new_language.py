@@ -59,7 +59,8 @@ def test_a_new_code_has_its_row_and_survives_in_stock_transformers(kind, like, l
 def test_raw_text_is_translated_back_once_and_learnt(learn, tmp_path, monkeypatch):
     tiny.of_languages("nllb", tmp_path / "start")
     (tmp_path / "task").mkdir()
-    (tmp_path / "task/raw.txt").write_text("the sun\n\nthe city\na menu\n", "utf-8")
+    held = "Read a book!"  # an answer of the test set, but for its spelling
+    (tmp_path / "task/raw.txt").write_text(f"the sun\n\nthe city\n{held}\na menu\n", "utf-8")
     keys = 'codes = ["kor_Hang", "xyz_Latn"]\nnew_code = "mean"\nraw = "raw.txt"'
     monkeypatch.setattr(encoder_decoder, "BLOCK", 2)
     asked = []

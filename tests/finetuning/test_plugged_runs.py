@@ -11,7 +11,7 @@ import pytest
 import tasks_of_languages as made
 import torch
 
-from lingraft.errors import DataError
+from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import heads, outcomes as finetuned, partners, task_runs, transfer
 from lingraft.finetuning.coders.common import collate
 from lingraft.finetuning.outcomes import outcomes, predictions
@@ -185,6 +185,12 @@ def test_all_languages_are_learnt_that_have_a_training_file(tagging):
     languages = transferred.languages
     assert (languages.train, languages.test) == (("en", "de"), ("en", "de", "ko"))
     assert transferred.tasks["ko"].labels == ("D", "N", "V")
+
+
+@pytest.mark.parametrize("key", ["test_languages", "selection_languages"])
+def test_a_language_that_no_task_has_is_refused(key, tagging):
+    with pytest.raises(RecipeError, match="ger is no language of these tasks, which have de, en"):
+        planned(tasks=[str(tagging)], **{key: ["ko", "ger"]})
 
 
 def moods(folder, *splits):

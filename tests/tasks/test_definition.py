@@ -86,6 +86,16 @@ def test_tagging_from_conll_and_jsonl(kind: str, tmp_path: Path) -> None:
         _task(tmp_path, toml + 'labels = ["I-PER", "O"]\nmetrics = ["entities"]')
 
 
+@pytest.mark.parametrize("labels", ["", 'labels = ["B-PER", "O"]\n'])
+def test_spellings_of_a_tag_are_one_label(labels: str, tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("Ann B-PERSON\nsleeps O\n\nBob B-PER\n", "utf-8")
+    toml = 'name = "t"\nkind = "tagging"\nfiles = {train = "a.conll", dev = "a.conll"}\n'
+    task = _task(tmp_path, toml + labels + 'aliases = {B-PERSON = "B-PER"}\n')
+    assert task.labels == ("B-PER", "O")
+    tags = [example.tags for example in load(task, tmp_path).splits["dev"]]
+    assert tags == [("B-PER", "O"), ("B-PER",)]
+
+
 @pytest.mark.parametrize("labels", ["", 'labels = ["a", "b"]'])
 def test_no_label_is_none_of_the_labels(labels: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has no answer"):

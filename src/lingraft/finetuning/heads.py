@@ -55,8 +55,10 @@ HEADS: dict[str, Any] = {
     "parser": transformers.AutoModel,
     "translation": transformers.AutoModelForSeq2SeqLM,
 }
-SEE_PADDING = ("convbert", "fnet", "nystromformer", "yoso")
+SEE_PADDING = ("convbert", "fnet", "mobilebert", "nystromformer", "yoso")
 """Architectures without a mask, or whose mask does not hide padding from all of their layers."""
+POOL_PADDING = ("funnel",)
+"""Those that do not hide it from the states of single tokens."""
 SHIFT = ("bart", "bigbird_pegasus", "led", "mbart", "mvp", "plbart")
 """Encoder–decoders whose decoder reads the encoder's text where it is given none."""
 CODERS: dict[str, type[Coder]] = {
@@ -160,7 +162,7 @@ def build(
             model = _stock(folder, head, settings, is_kept=is_kept)
         embeddings: Any = model.get_input_embeddings()
         damage.tell(str(folder), damage.find(embeddings.weight), tokenizer, damage.AS_IT_IS)
-        if (more := len(tokenizer) - embeddings.num_embeddings) > 0:
+        if (more := len(tokenizer) - len(embeddings.weight)) > 0:
             logger.info("%s: %d pieces have no row of embeddings and start at random", folder, more)
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
         if head_settings.is_causal(model.config):
@@ -292,7 +294,8 @@ def forward_of(config: PreTrainedConfig, head: str) -> Any:
             without a second text.
     """
     wrong = ""
-    if config.model_type in SEE_PADDING:
+    of_tokens = head not in ("sequence", "score")
+    if config.model_type in SEE_PADDING or (of_tokens and config.model_type in POOL_PADDING):
         wrong = "let padding change what they say of a text, so scores would depend on the batch"
     elif head in ("sequence", "score") and getattr(config, "summary_type", None) == "last":
         wrong = "classify a text at its end, where a batch has padding (summary_type 'last')"

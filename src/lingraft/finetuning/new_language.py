@@ -1,4 +1,4 @@
-"""What a task of translation asks for before its training: a new language code, and more pairs.
+"""Prepare a task of translation before its training: a new language code, and more pairs.
 
 A code gets a row of its own. Raw text in the target language is translated back by a model that
 learns the pairs in both directions first, and which then goes on with these pairs too.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from lingraft.corpus.cleaning.decontamination import letters
 from lingraft.devices import device_for
 from lingraft.errors import DataError, RecipeError
 from lingraft.finetuning import data as task_data, heads
@@ -111,7 +112,11 @@ def _with_raw_text(run: TaskRun, path: Path, place: Path, train: Train) -> TaskR
     """Train in both directions, translate the text back, and go on from there with all pairs."""
     task, table = run.task, run.task.table
     splits: Any = run.data.splits
-    raw = [line.strip() for line in reading.lines(path) if line.strip()]
+    held = {letters(pair.translation) for name in splits if name != TRAIN for pair in splits[name]}
+    every = [line.strip() for line in reading.lines(path) if line.strip()]
+    raw = [line for line in every if letters(line) not in held]
+    if left := len(every) - len(raw):
+        logger.warning("%s: raw: %d lines are answers of dev or test, left out", task.name, left)
     turned: dict[str, Any] = {name: _turned(examples) for name, examples in splits.items()}
     pairs, ways, codes = splits[TRAIN], None, table.codes
     if not raw or len(turned[TRAIN]) < FEWEST_PAIRS:

@@ -184,6 +184,11 @@ def plan(recipe: Finetune, base: Path) -> Iterator[tuple[Transfer, Data]]:
         raise RecipeError("cut: is for tasks in one language; leave it out with train_languages")
     families = [family_named(name, base, recipe.train_languages) for name in recipe.tasks]
     check_names([name for name, _ in families])
+    known = {MEAN, *(code for _, own in families for code in own)}
+    for code in (*recipe.test_languages, *recipe.selection_languages):
+        if code not in known:
+            has = ", ".join(sorted(known - {MEAN}))
+            raise RecipeError(f"{code} is no language of these tasks, which have {has}")
     for name, own in families:
         tasks = dict(zip(own, with_settings(list(own.values()), recipe), strict=True))
         files = TransferFiles(tasks, recipe, base)

@@ -203,7 +203,7 @@ def _labels_of(definition: Definition, base: Path) -> tuple[str, ...]:
 
 def _answers_of(row: FileRow, definition: Definition) -> set[str]:
     if definition.kind == "tagging":
-        answers = {*row.strings(definition.columns.tags)}
+        answers = {*words.tags_of(row, definition)}
     else:
         answers = {text.label_of(row, definition) or ""}
     if "" in answers:

@@ -87,11 +87,17 @@ def example(row: FileRow, definition: Definition) -> TaggedExample:
     words = row.strings(columns.words)
     if definition.folders and row.find(columns.tags) is MISSING:
         return TaggedExample(row.identifier(columns.id), words, None)
-    tags = row.strings(columns.tags)
+    tags = tags_of(row, definition)
     if len(words) != len(tags) or not words:
         raise row.error(f"has {len(words)} words and {len(tags)} tags; the numbers must be equal")
     row.check_known("label", tags, definition.labels)
     return TaggedExample(row.identifier(columns.id), words, tags)
+
+
+def tags_of(row: FileRow, definition: Definition) -> tuple[str, ...]:
+    """Return the tags of a sentence, by the labels that their spellings stand for."""
+    tags = row.strings(definition.columns.tags)
+    return tuple(definition.aliases.get(tag, tag) for tag in tags)
 
 
 def treebank_rows(path: Path, definition: Definition) -> Iterable[FileRow]:

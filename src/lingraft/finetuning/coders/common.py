@@ -5,6 +5,7 @@ B: inputs of a micro-batch, T: tokens of its longest, C: labels of the task.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from abc import ABC, abstractmethod
@@ -21,6 +22,7 @@ from lingraft.finetuning.head_settings import is_causal
 from lingraft.models.losses import IGNORED
 from lingraft.pretrained.load import first_position
 from lingraft.tokenizer.files import state_of
+from lingraft.tokenizer.frame import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,8 +95,8 @@ class InputShape:
     """The generation configuration of a model that writes."""
     causal: bool = False
     """Whether a position sees only what stands before it."""
-    inserted: tuple[str, ...] = ()
-    """Special tokens that the coder puts into texts; any other that is written there is text."""
+    inserted: str | None = None
+    """Special token with a role that the coder puts into texts; elsewhere such a token is text."""
 
     @classmethod
     def of(
@@ -133,11 +135,9 @@ class InputShape:
     ) -> Sequence[Encoding]:
         """Tokenize texts or pairs, cut at `max_length`.
 
-        A special token in a text is text: BART, say, reads a text at its one end token.
+        A special token with a role is text there: BART, say, reads a text at its one end token.
         """
-        if self.inserted:
-            return self._inserting.encode_batch(list(texts))
-        encoded = self.tokenizer(
+        encoded = self._reader(
             list(texts),
             None if pairs is None else list(pairs),
             split_special_tokens=True,
@@ -146,21 +146,18 @@ class InputShape:
         return encoded.encodings
 
     @cached_property
-    def _inserting(self) -> Tokenizer:
-        """Return a copy of the backend for which the tokens `inserted` are no special ones."""
-        state = state_of(self.tokenizer)
-        for token in state["added_tokens"]:
-            token["special"] = token["special"] and token["content"] not in self.inserted
-        backend = Tokenizer.from_str(json.dumps(state))
-        backend.encode_special_tokens = True
-        backend.enable_truncation(self.max_length, direction=self.tokenizer.truncation_side)
-        return backend
+    def _roles(self) -> set[str]:
+        """Return the special tokens that no piece of a text is."""
+        return {getattr(self.tokenizer, role) for role in ROLES} - {None, self.inserted}
 
     @cached_property
-    def _no_text(self) -> set[int]:
-        """Return the ids that no piece of a text has."""
-        tokenizer = self.tokenizer
-        return {*tokenizer.all_special_ids} - {*map(tokenizer.convert_tokens_to_ids, self.inserted)}
+    def _reader(self) -> PreTrainedTokenizerFast:
+        """Return a copy of the tokenizer for which these alone are special."""
+        reader, state = copy.deepcopy(self.tokenizer), state_of(self.tokenizer)
+        for token in state["added_tokens"]:
+            token["special"] = token["special"] and token["content"] in self._roles
+        reader._tokenizer = Tokenizer.from_str(json.dumps(state))
+        return reader
 
     def item(self, example: int, encoding: Encoding, target: Any, extra: Any = None) -> Item:
         """Return an encoded text as the model's input.
@@ -172,11 +169,11 @@ class InputShape:
         tokenizer = self.tokenizer
         first = (tokenizer.bos_token_id, tokenizer.eos_token_id, self.pad)
         ids, unknown = encoding.ids, tokenizer.unk_token_id
-        if unknown is not None and not self._no_text.isdisjoint(ids):
-            pairs = zip(ids, encoding.special_tokens_mask, strict=True)
+        if unknown is not None and not self._roles.isdisjoint(encoding.tokens):
+            pairs = zip(ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
             ids = [
-                unknown if token in self._no_text and not around else token
-                for token, around in pairs
+                unknown if piece in self._roles and not around else token
+                for token, piece, around in pairs
             ]
         ids = ids or [token for token in first if token is not None][:1]
         return Item(

@@ -60,7 +60,7 @@ class TagCoder(Coder):
         tokenizer = shape.tokenizer
         # byte-level BPE has no unknown one
         self.stand_in = tokenizer.unk_token or tokenizer.eos_token
-        self.standing_in = replace(shape, inserted=tuple(filter(None, [self.stand_in])))
+        self.standing_in = replace(shape, inserted=self.stand_in)
         self.outside = "O" if "O" in self.labels else task.labels[-1]
 
     def encode(self, examples: Sequence[TaggedExample]) -> list[Item]:

@@ -121,7 +121,7 @@ class RelationCoder(LabelCoder):
     """
 
     def __init__(self, task: Task, shape: InputShape) -> None:
-        super().__init__(task, replace(shape, inserted=MARKERS))
+        super().__init__(task, shape)
         self.word_start = WORD_STARTS[kind_of(shape.tokenizer)]
         self.vocabulary = shape.tokenizer.get_vocab()
 
