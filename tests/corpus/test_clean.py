@@ -3,6 +3,7 @@
 import json
 import logging
 import random
+import textwrap
 import time
 import unicodedata
 from collections.abc import Callable
@@ -279,6 +280,15 @@ def test_a_cell_of_many_lines_is_found_in_any_kind_of_file(tmp_path: Path, suffi
     )
     found = Evaluations(texts_of([path]), str.splitlines)
     assert found.contaminated([*verses, "Something else here"]).tolist() == [True] * 3 + [False]
+
+
+@pytest.mark.parametrize("comma", [",", ";", "\t"])
+def test_a_sentence_is_found_in_tables_and_in_wrapped_text(comma: str, tmp_path: Path) -> None:
+    short, long = "Wer hat das Haus gebaut", " ".join(f"Wort{n}" for n in range(30)) + "."
+    (tmp_path / "a.csv").write_text(f"frage{comma}antwort\n{short}{comma}Der Maurer\n")
+    (tmp_path / "b.txt").write_text(textwrap.fill(long, 70) + "\n\nNoch ein Satz.\n")
+    found = Evaluations(texts_of([tmp_path]), str.splitlines)
+    assert found.contaminated([short, long, "Etwas ganz anderes"]).tolist() == [True, True, False]
 
 
 def test_words_in_a_row_go_on_over_the_ends_of_lines() -> None:

@@ -8,6 +8,8 @@ import lzma
 import random
 import textwrap
 import tracemalloc
+import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,57 @@ def test_wrapped_lines_are_joined_and_told(
     assert f"{result['changed'][layout.JOINED]:,} changed: {layout.JOINED}" in caplog.text
 
 
+HINDI = "भारत दक्षिण एशिया में स्थित एक देश है जिसकी सीमाएँ कई देशों से मिलती हैं संस्कृति विद्यार्थियों"
+KOREAN = "파일을 마지막으로 저장한 사람과 새로운 문서를 여는 방법이 여기 있고 그것은 매우 쉽다"
+VIETNAMESE = unicodedata.normalize("NFD", "người việt nam nói tiếng việt và họ sống ở một")
+
+
+def terminal(text: str) -> int:
+    """Columns, by the database of Unicode."""
+    marks = sum(unicodedata.category(letter) in ("Mn", "Me", "Cf") for letter in text)
+    return len(text) - marks + sum(unicodedata.east_asian_width(one) in "WF" for one in text)
+
+
+def filled(words: list[str], width: int, measure: Callable[[str], int]) -> str:
+    lines = [""]
+    for word in words:
+        longer = f"{lines[-1]} {word}".strip()
+        lines[-1:] = [longer] if measure(longer) <= width else [lines[-1], word]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("measure", [len, terminal])
+@pytest.mark.parametrize("words", [HINDI, KOREAN, VIETNAMESE], ids=["hi", "ko", "vi"])
+def test_text_is_wrapped_at_characters_or_at_columns(
+    words: str, measure: Callable[[str], int], tmp_path: Path
+):
+    rng, path = random.Random(0), tmp_path / "a.txt"
+    whole = [rng.choices(words.split(), k=60) for _ in range(30)]
+    path.write_text("\n\n".join(filled(one, 60, measure) for one in whole), "utf-8")
+    assert texts(path) == [" ".join(one) for one in whole]
+    (told,) = documents.guesses(
+        documents.laid_out(documents.resolve([str(path)]), Corpus(text=("x",)))
+    )
+    assert ("at 60 columns" in told) is (measure is terminal)
+
+
+@pytest.mark.parametrize(
+    "letters",
+    [
+        "การประชุมครั้งนี้เป็นไปได้ด้วยดี",
+        "這是一個很長的句子，我們每天都寫中文。",
+        "これは「日本語」の、とても長い文章です。",
+    ],
+    ids=["th", "zh", "ja"],
+)
+def test_no_space_stands_between_lines_of_scripts_without_spaces(letters: str, tmp_path: Path):
+    rng, path = random.Random(0), tmp_path / "a.txt"
+    whole = ["".join(rng.choices(letters, k=600)) for _ in range(20)]
+    wrapped = ("\n".join(one[n : n + 40] for n in range(0, 600, 40)) for one in whole)
+    path.write_text("\n\n".join(wrapped), "utf-8")
+    assert texts(path) == whole
+
+
 def test_wrapped_documents_of_a_table_are_joined(tmp_path: Path):
     text = "\n\n".join(textwrap.fill(one, 66) for one in paragraphs(20))
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
@@ -77,7 +130,7 @@ def test_wrapped_documents_of_a_table_are_joined(tmp_path: Path):
 def test_a_hyphen_at_a_lines_end_goes_only_where_the_word_stands_elsewhere():
     lines = ["an inter-", "national rule, a well-", "known Vor-", "und Nachteil, soft\u00ad", "ly"]
     text = "an international rule, a well-known Vor- und Nachteil, softly"
-    assert list(layout.joined(lines, 12, {"international"})) == [text]
+    assert list(layout.joined(lines, (12, False), {"international"})) == [text]
 
 
 @pytest.mark.parametrize(
@@ -194,6 +247,19 @@ def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(
     path = written(tmp_path, "a.txt", end.join([b"x" * 10, b"y" * 11, b"z" * 30, b"w"]))
     assert list(text_lines(path, reading)) == ["x" * 10, "w"]
     assert reading.dropped == {LINE_TOO_LONG: 2}
+
+
+def test_lines_that_end_as_on_an_old_mac_are_refused(tmp_path: Path):
+    path = written(tmp_path, "a.txt", b"One line.\rAnother line.\r")
+    with pytest.raises(DataError, match="ends its lines with CR alone"):
+        list(text_lines(path, Counts()))
+
+
+def test_a_file_of_nothing_but_too_long_lines_is_refused(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("lingraft.corpus.readers.lines.MAX_LINE_BYTES", 10)
+    path = written(tmp_path, "a.txt", b"x" * 11)
+    with pytest.raises(DataError, match=r"a\.txt: holds lines of more than .* alone"):
+        list(text_lines(path, Counts()))
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lingraft.corpus import inputs
-from lingraft.corpus.readers import documents as readers, parallel
-from lingraft.corpus.readers.columns import NO_TEXT_FIELD, NOT_WHERE
+from lingraft.corpus.readers import columns, documents as readers, lines, parallel
+from lingraft.corpus.readers.columns import MORE_CELLS, NO_TEXT_FIELD, NOT_WHERE
 from lingraft.corpus.readers.documents import Document
 from lingraft.corpus.readers.layout import TextSource
 from lingraft.corpus.readers.lines import BROKEN_JSON, BROKEN_UTF8, EMPTY, Counts
@@ -169,12 +169,45 @@ def test_bad_json_lines_are_counted_by_reason_with_three_examples(tmp_path: Path
         ("a.json", b'{"content": "x", "n": 1}\n', "its fields are content, n; set corpus.text"),
         ("a.csv", b"id,body\n1,x\n", "its fields are id, body; set corpus.text_column"),
         ("a.csv", b'text\n"nie geschlossen\n', "is no CSV .*unexpected end"),
+        ("a.csv", b"id,text\n1,Yes, or no\n2,No\n3,So, so\n", "2 of its 3 lines have more cells"),
     ],
 )
 def test_a_table_without_any_text_says_what_it_holds(tmp_path, name, data, message):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(DataError, match=message):
         read(tmp_path / name)
+
+
+def test_an_array_on_one_line_is_refused_however_long(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 50)
+    (tmp_path / "a.json").write_text(json.dumps([{"text": "x" * 40}] * 5))
+    with pytest.raises(DataError, match="is one array; write one object a line"):
+        read(tmp_path / "a.json")
+
+
+def test_a_table_of_one_column_has_whole_lines(tmp_path: Path):
+    (tmp_path / "a.csv").write_text('text\nFirst, we go; then we sleep.\n"Quoted, it is whole."\n')
+    documents, reading = read(tmp_path / "a.csv")
+    texts = [document.text for document in documents]
+    assert texts == ["First, we go; then we sleep.", "Quoted, it is whole."]
+    (tmp_path / "b.csv").write_text("id,text\n1,Yes\n2,No\n3,So, so\n")
+    documents, reading = read(tmp_path / "b.csv")
+    assert ([document.text for document in documents], dict(reading.dropped)) == (
+        ["Yes", "No"],
+        {MORE_CELLS: 1},
+    )
+
+
+def test_rows_without_text_at_the_beginning_of_a_part_are_counted(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(columns, "FIRST_ROWS", 10)
+    path, section = tmp_path / "a.jsonl", Corpus(text=("x",))
+    path.write_bytes(b'{"text": null}\n' * 90 + b'{"text": "x"}\n' * 30)
+    size = path.stat().st_size
+    for spans in ((None,), ((0, 300), (300, 600), (600, size))):
+        reading = Counts()
+        sources = [TextSource("a.jsonl", path, span) for span in spans]
+        assert sum(1 for one in sources for _ in readers.read(one, section, reading)) == 30
+        assert reading.dropped == {NO_TEXT_FIELD: 90}
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "hub"])

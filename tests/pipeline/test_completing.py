@@ -72,6 +72,11 @@ def test_only_text_that_is_trained_on_counts(tables, tmp_path):
     asks = [f"corpus.text=['{path}']", "corpus.text_column=ko", "corpus.where={lang = 'ko'}"]
     found = complete(asked(tables, *asks)).facts["characters"]
     assert found == pytest.approx(50 * len(own))
+    (tmp_path / "a.jsonl").write_text(json.dumps(rows[0]) + "\n")  # of few bytes in many, escaped
+    both = [f"corpus.text=['{tmp_path}/a.jsonl', '{path}', '{tables['corpus']['text'][0]}']"]
+    mixed = complete(asked(tables, *both, *asks[1:])).facts["characters"]
+    plain = complete(asked(tables)).facts["characters"]
+    assert mixed == pytest.approx(found + plain, rel=0.05)
 
 
 def test_a_method_that_is_named_keeps_its_layers(tables):
@@ -135,6 +140,9 @@ def run_of(monkeypatch):
             recipe=SimpleNamespace(phases=phases, baselines=baselines),
             clock=SimpleNamespace(seconds=60.0 * sum(minutes), passed=lambda: 20.0),
             accelerator=SimpleNamespace(num_processes=processes),
+            run=SimpleNamespace(
+                stage=lambda _: SimpleNamespace(done=lambda: {"seconds": 30.0})  # a phase before
+            ),
         )
 
     return made
@@ -150,6 +158,7 @@ LOOK = (5.0, 5_000)  # a millisecond a token
         ((2, 3), 0, {}, (300 - 20 - 30 - 10 - 5) * 2 / 5),
         ((2, 3), 1, {}, 300 - 20 - 30 - 10 - 5),
         ((5,), 0, {"baselines": ("a", "b")}, (300 - 20 - 3 * 30 - 10 - 5) / 3),
+        ((2, 3), 1, {"baselines": ("a",)}, (300 - 20 + 30 - 2 * 30 - 10 - 5) / 2 - 30),
         ((5,), 0, {"processes": 2}, 300 - 20 - 60 - 10 - 5),  # one of them evaluates
     ],
 )

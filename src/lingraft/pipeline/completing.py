@@ -14,6 +14,7 @@ import functools
 import importlib.util
 import math
 from dataclasses import asdict, dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lingraft import processes
@@ -21,7 +22,7 @@ from lingraft.corpus import inputs as text_inputs, streams
 from lingraft.corpus.cleaning import scripts
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.columns import HUB_PREFIX
-from lingraft.corpus.readers.lines import MAX_LINE_BYTES, Counts, raw_lines
+from lingraft.corpus.readers.lines import MAX_LINE_BYTES, Counts, kind, raw_lines
 from lingraft.devices import device_for
 from lingraft.errors import DataError, RecipeError
 from lingraft.models.families import family_of
@@ -255,15 +256,19 @@ def tokens_a_second(asked: Recipe, facts: Facts, depth: int) -> float:
     return speed
 
 
+JSON = (".jsonl", ".ndjson", ".json")
+
+
 def _density(stream: Stream) -> float | None:
-    """Return characters of text in a byte of the first JSON file; None of other text.
+    """Return characters of text in a byte of the largest JSON file; None of other text.
 
     Other fields are no text, nor are the rows of other streams.
     """
     with contextlib.suppress(DataError, OSError):  # the corpus' stage says what is wrong
-        first = None if stream.bilingual else documents.resolve(stream.corpus.text)[0]
-        if first and first.format in (".jsonl", ".ndjson", ".json"):
-            part, stat = replace(first, span=(0, SAMPLE)), first.file.stat()
+        every = () if stream.bilingual else documents.resolve(stream.corpus.text)
+        if rows := [one for one in every if one.format in JSON]:
+            largest = max(rows, key=lambda one: one.file.stat().st_size)
+            part, stat = replace(largest, span=(0, SAMPLE)), largest.file.stat()
             return _counted(part, stream.corpus.model_dump_json(), stat.st_size, stat.st_mtime_ns)
     return None
 
@@ -291,7 +296,12 @@ def _text(texts: Iterable[Stream]) -> tuple[float, bool, list[str]]:
         written = [scripts.of_language(code, own, warn=False) for code in stream.languages]
         latin = all(names == ("Latn",) for names in written)
         most = (stream.corpus.max_train_sentences or math.inf) * CHARACTERS_A_TOKEN
-        whole = text_inputs.unpacked_bytes(files) * (_density(stream) or DENSITY[latin])
+        plain: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
+        for file in files:
+            (rows if kind(PurePath(file["name"])) in JSON else plain).append(file)
+        whole = text_inputs.unpacked_bytes(plain) * DENSITY[latin]
+        whole += text_inputs.unpacked_bytes(rows) * (_density(stream) or DENSITY[latin])
         characters += min(whole, most * TOKENS_PER_SENTENCE)
         unknown += [file["name"] for file in files if file["name"].startswith(HUB_PREFIX)]
         all_latin = all_latin and latin

@@ -13,7 +13,7 @@ import itertools
 import json
 import logging
 import unicodedata
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,14 @@ from lingraft.corpus.cleaning import duplicates
 from lingraft.corpus.cleaning.clean import normalise
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.columns import opened_parquet
-from lingraft.corpus.readers.lines import Counts, kind, opened, reading_errors, text_lines
+from lingraft.corpus.readers.lines import (
+    Counts,
+    delimiter_of,
+    kind,
+    opened,
+    reading_errors,
+    text_lines,
+)
 from lingraft.errors import DataError
 from lingraft.files import path_of
 
@@ -269,8 +276,13 @@ def _values(path: Path) -> Any:
         )
     if kind(path) == ".csv":
         csv.field_size_limit(1 << 30)
-        return list(csv.reader(f"{line}\n" for line in lines))
-    return [line.split("\t") for line in lines] if kind(path) == ".tsv" else lines
+        delimiter = delimiter_of(next(iter(lines), ""))
+        return list(csv.reader((f"{line}\n" for line in lines), delimiter=delimiter))
+    if kind(path) == ".tsv":
+        return [line.split("\t") for line in lines]
+    blocks = groupby(lines, lambda line: bool(line.strip()))
+    joined = [" ".join(block) for has_text, block in blocks if has_text]
+    return [*lines, *joined]  # they may be wrapped
 
 
 def _strings(value: Any) -> Iterator[str]:

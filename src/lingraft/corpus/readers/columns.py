@@ -5,6 +5,7 @@ They have the form of the readers in `lingraft.corpus.readers.documents`.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import itertools
@@ -27,6 +28,7 @@ HUB_PREFIX = "hub:"
 WRITTEN = 30_000
 """Tokens that a model writes where nobody says how many."""
 NO_TEXT_FIELD, NOT_WHERE = "no text field", "not what corpus.where asks for"
+MORE_CELLS = "more cells than the first line"
 PARQUET_BATCH_ROWS = 256
 FIRST_ROWS = 1_000
 """Number of rows of which one must have the text."""
@@ -83,19 +85,27 @@ def value_of(row: Mapping[str, Any], name: str) -> Any:
     return value
 
 
+def _has(row: Mapping[str, Any], name: str) -> bool:
+    """Return whether a row has the field, which may hold nothing."""
+    first, _, rest = name.partition(".")
+    inside = row.get(first)
+    return name in row or (bool(rest) and isinstance(inside, dict) and _has(inside, rest))
+
+
 def read_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Row]:
     """Give the documents of a table: a row a document.
 
     Raises:
         DataError: the table is broken, has no such field in its rows, or a package is missing.
     """
-    seen = good = 0
+    seen = good = named = 0
     before = reading.dropped[lines.BROKEN_JSON]
     fields: list[str] = []
     for value in ROWS[source.format](source, section, reading):
         row = value if isinstance(value, dict) else {}
         seen += 1
         fields = fields or list(row)
+        named += _has(row, section.text_column)
         text = value_of(row, section.text_column)
         if row and not _meets(row, section):
             good += 1  # another stream's
@@ -107,9 +117,10 @@ def read_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> It
         else:
             good += 1
             yield row.get(ID), text
-        if seen == FIRST_ROWS and not good:
-            break
-    if not good and (seen or reading.dropped[lines.BROKEN_JSON] > before) and source.is_beginning:
+        if seen == FIRST_ROWS and not (good or named) and source.is_beginning:
+            break  # else a part of a file, of which the first one decides
+    is_table = seen or reading.dropped[lines.BROKEN_JSON] > before
+    if is_table and not (good or named) and source.is_beginning:
         known = ", ".join(map(str, fields[:20])) or "none: a line must be one JSON object"
         raise DataError(
             f"{source.name}: no text in the field '{section.text_column}'; its fields are {known}; "
@@ -128,12 +139,15 @@ def _meets(row: Mapping[str, Any], section: recipe.Corpus) -> bool:
 
 def _json_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Any]:
     """Give the values of a .jsonl file, one a line."""
-    for number, line in enumerate(lines.text_lines(source.file, reading, source.span)):
+    if source.is_beginning:  # before its lines, of which an array may be one that is too long
+        with lines.reading_errors(source.file), lines.opened(source.file) as stream:
+            head = stream.peek(lines.HEAD_BYTES).removeprefix(codecs.BOM_UTF8)
+        if head.lstrip().startswith(b"["):
+            raise DataError(f"{source.name}: is one array; write one object a line (jq -c '.[]')")
+    for line in lines.text_lines(source.file, reading, source.span):
         if not line or line.isspace():
             reading.drop(lines.EMPTY)
             continue
-        if not number and line.startswith("[") and source.is_beginning:
-            raise DataError(f"{source.name}: is one array; write one object a line (jq -c '.[]')")
         try:
             row = lines.json_value(line)
         except (ValueError, RecursionError):
@@ -176,23 +190,31 @@ def _parquet_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -
 
 
 def _csv_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Any]:
-    """Give the rows of a .csv file, with the names of the fields in its first line.
-
-    The fields are parted by what that line has most of: commas, semicolons or tabs.
-    """
+    """Give the rows of a .csv file, with the names of the fields in its first line."""
     rest = (f"{line}\n" for line in lines.text_lines(source.file, reading))
     head = next(rest, "")
     csv.field_size_limit(max(csv.field_size_limit(), lines.MAX_LINE_BYTES))
-    rows = csv.DictReader(
-        itertools.chain([head], rest), delimiter=max(",;\t", key=head.count), strict=True
-    )
+    lined = itertools.chain([head], rest)
+    rows = csv.DictReader(lined, delimiter=lines.delimiter_of(head), strict=True)
+    more = good = 0
     try:
-        yield from rows
+        for row in rows:
+            if None in row:  # cells behind those of the first line
+                reading.drop(MORE_CELLS)
+                more += 1
+            else:
+                good += 1
+                yield row
     except csv.Error as error:
         raise DataError(
             f"{source.name}: is no CSV in line {rows.line_num:,} ({error}); write it anew, or as "
             "JSON lines"
         ) from None
+    if more > good:
+        raise DataError(
+            f"{source.name}: {more:,} of its {more + good:,} lines have more cells than the first "
+            "one; put texts with commas in quotation marks, or write the file anew as JSON lines"
+        )
 
 
 def _hub_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Any]:

@@ -198,8 +198,9 @@ def read(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterato
 
 def _unwrapped(text: str, reading: Counts) -> str:
     lines = text.splitlines()
-    if width := layout.width_of(lines):
-        return "\n".join(layout.joined(lines, width, layout.words_of(lines), reading))
+    wrapped = layout.width_of(lines)
+    if wrapped[0]:
+        return "\n".join(layout.joined(lines, wrapped, layout.words_of(lines), reading))
     return text
 
 
@@ -217,7 +218,7 @@ def _plain(source: TextSource, section: recipe.Corpus, reading: Counts) -> Itera
         lines = (layout.NUMBERED.sub("", line, count=1) for line in lines)
     if form.width:
         words = layout.words_of(layout.sample_of(source.file))
-        lines = layout.joined(lines, form.width, words, reading)
+        lines = layout.joined(lines, (form.width, form.in_columns), words, reading)
     if form.document == "line":
         yield from ((None, line) for line in lines)
         return

@@ -19,12 +19,13 @@ from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+import regex
 
 from lingraft.corpus.readers.lines import Counts, kind, text_lines
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 JOINED = "ends of wrapped lines joined"
@@ -52,9 +53,14 @@ WORD = re.compile(r"[^\W\d_]+")
 CONJUNCTIONS = frozenset("and or to und oder bis et ou en of och eller og".split())  # noqa: SIM905
 """Words that a hyphen stands before as a word of its own: German "Vor- und Nachteile"."""
 # Between characters of scripts without spaces, the end of a line is no space.
-UNSPACED = re.compile(
-    r"(?<=[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f])\n(?=[\u3040-\u30ff\u3400-\u9fff])"
+SOLID = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uff9f"
+    r"\U00020000-\U0003ffff"
 )
+QUOTES = "“”‘’…—"
+UNSPACED = re.compile(f"(?<=[{SOLID}])\n(?=[{SOLID}{QUOTES}])|(?<=[{QUOTES}])\n(?=[{SOLID}])")
+NO_COLUMN = regex.compile(r"[\p{Mn}\p{Me}\p{Cf}]")
+TWO_COLUMNS = regex.compile(r"[\p{EA=W}\p{EA=F}]")
 
 
 UNITS = {"line": "a line", "block": "what stands between empty lines", "file": "a file"}
@@ -67,11 +73,13 @@ class TextLayout:
     Attributes:
         document: a document: a line, a block between empty lines, or the file.
         width: characters after which lines are wrapped; 0 where they are not.
+        in_columns: whether these are columns of a terminal.
         numbered: whether each line is a number, a TAB and a sentence.
     """
 
     document: Literal["line", "block", "file"] = "line"
     width: int = 0
+    in_columns: bool = False
     numbered: bool = False
 
     @property
@@ -80,7 +88,8 @@ class TextLayout:
         if self.numbered:
             return "lines are number TAB sentence: a sentence is a document"
         unit = "a paragraph" if self.width and self.document == "line" else UNITS[self.document]
-        wrapped = f"lines are wrapped at {self.width} characters and joined; " if self.width else ""
+        what = "columns" if self.in_columns else "characters"
+        wrapped = f"lines are wrapped at {self.width} {what} and joined; " if self.width else ""
         return f"{wrapped}{unit} is a document"
 
 
@@ -124,35 +133,50 @@ def _layout(samples: list[list[str]], n_files: int, asked: str | None) -> TextLa
     numbered = sum(NUMBERED.match(line) is not None for line in texts)
     if numbered >= max(FEWEST_NUMBERED, NUMBERED_SHARE * len(texts)):
         return TextLayout(numbered=True)
-    width = width_of(lines)
+    wrapped = width_of(lines)
     if asked == "file" or (asked is None and n_files >= MANY_FILES):
-        return TextLayout("file", width)
+        return TextLayout("file", *wrapped)
     blocks = sum(has_text for has_text, _ in groupby(lines, lambda line: bool(line.strip())))
     size = len(texts) / max(blocks, 1)
     parted = blocks - len(samples) >= FEWEST_GAPS
     parted &= FEWEST_LINES_A_BLOCK <= size <= MOST_LINES_A_BLOCK
-    return TextLayout("block" if asked == "block" or parted else "line", width)
+    return TextLayout("block" if asked == "block" or parted else "line", *wrapped)
 
 
-def width_of(lines: Sequence[str]) -> int:
-    """Return the number of characters after which lines are wrapped; 0 where they are not."""
+def columns(text: str) -> int:
+    """Count the columns of a terminal: none for a mark, two for a wide letter."""
+    if text.isascii():
+        return len(text)
+    return len(text) - len(NO_COLUMN.findall(text)) + len(TWO_COLUMNS.findall(text))
+
+
+def width_of(lines: Sequence[str]) -> tuple[int, bool]:
+    """Return where lines are wrapped, 0 for nowhere, and whether that is in columns."""
     texts = [line.strip() for line in lines]
-    sizes = np.bincount([len(text) for text in texts if text] or [0], minlength=WIDTHS.stop + 1)
+    (full, width), (other_full, other) = (_width(texts, measure) for measure in (len, columns))
+    return (other, True) if other_full > full else (width, False)
+
+
+def _width(texts: Sequence[str], measure: Callable[[str], int]) -> tuple[float, int]:
+    """Return a width, and of the lines that end there the share that nothing more fits in."""
+    lengths = [measure(text) for text in texts]
+    sizes = np.bincount(list(filter(None, lengths)) or [0], minlength=WIDTHS.stop + 1)
     total = int(sizes.sum())
     longer = total - np.cumsum(sizes)
     width = int(np.argmax(longer <= LONGER * total))
     if total < FEWEST_WRAPPED or width not in WIDTHS:
-        return 0
+        return 0.0, 0
     near, shorter = (sizes[width + 1 - SPREAD * n :][:SPREAD].sum() for n in (1, 2))
     followed = [
-        (len(text) + 1 + len(after.partition(" ")[0]), after[0])
-        for text, after in pairwise(texts)
-        if after and width - SPREAD < len(text) <= width and not ENDED.search(text)
+        (length + 1 + measure(after.partition(" ")[0]), after[0])
+        for length, (text, after) in zip(lengths, pairwise(texts), strict=False)
+        if after and width - SPREAD < length <= width and not ENDED.search(text)
     ]
     full = sum(size > width for size, _ in followed)
     going_on = sum(not first.isupper() for _, first in followed if first.isalpha())
     wraps = len(followed) >= WRAPPED * total and near > STEEP * shorter
-    return width if wraps and min(full / FULL, going_on / GOING_ON) >= len(followed) else 0
+    wraps &= min(full / FULL, going_on / GOING_ON) >= len(followed)
+    return (full / len(followed), width) if wraps and followed else (0.0, 0)
 
 
 def words_of(lines: Iterable[str]) -> set[str]:
@@ -161,7 +185,10 @@ def words_of(lines: Iterable[str]) -> set[str]:
 
 
 def joined(
-    lines: Iterable[str], width: int, words: set[str], reading: Counts | None = None
+    lines: Iterable[str],
+    wrapped: tuple[int, bool],
+    words: set[str],
+    reading: Counts | None = None,
 ) -> Iterator[str]:
     """Join lines that were wrapped; empty ones stay.
 
@@ -171,10 +198,11 @@ def joined(
 
     Args:
         lines: in the order of the file.
-        width: after which they are wrapped.
+        wrapped: of `width_of`.
         words: of the file.
         reading: counts the ends of lines that go.
     """
+    width, measure = wrapped[0], columns if wrapped[1] else len
     pieces: list[str] = []
     size, length, is_indented = 0, 0, False
     for raw in lines:
@@ -182,7 +210,7 @@ def joined(
         last = pieces[-1] if pieces else ""
         hyphen, ended = HYPHENATED.search(last), ENDED.search(last)
         first = line.partition(" ")[0]
-        fits = size + 1 + len(first) <= width and not (hyphen and size > width - SPREAD)
+        fits = size + 1 + measure(first) <= width and not (hyphen and size > width - SPREAD)
         begins = ended and ((raw[:1].isspace() and not is_indented) or length > LONG)
         if not (pieces and line) or fits or begins or length > 10 * LONG:
             if pieces:
@@ -194,7 +222,7 @@ def joined(
             pieces[-1:] = _seam(last, line, hyphen, words)
             if reading is not None:
                 reading.changed[JOINED] += 1
-        size, is_indented = len(line), raw[:1].isspace()
+        size, is_indented = measure(line), raw[:1].isspace()
         length += size
     if pieces:
         yield "".join(pieces)

@@ -22,7 +22,7 @@ from lingraft.optional import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
+    from pathlib import Path, PurePath
 
 logger = logging.getLogger(__name__)
 
@@ -104,12 +104,21 @@ class Counts:
                 logger.warning("%s documents left out: %s", f"{count:,}", reason)
 
 
-def kind(path: Path) -> str:
+def kind(path: PurePath) -> str:
     """Return the suffix of a file in small letters, without that of its compression."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
+
+
+def delimiter_of(head: str) -> str:
+    """Return what parts the cells of a table: what its first line has most of.
+
+    A line of one column has none, so that all of a line is its cell.
+    """
+    delimiter = max(",;\t", key=head.count)
+    return delimiter if delimiter in head else "\x1f"
 
 
 @contextlib.contextmanager
@@ -197,10 +206,12 @@ def text_lines(path: Path, reading: Counts, span: tuple[int, int] | None = None)
         DataError: as `raw_lines`, and when a tenth of the lines is not UTF-8 (nine tenths of fewer
             than 20); of a file in pieces its first one decides.
     """
-    good = broken = 0
+    good = broken = long = 0
+    text = ""
     for line in raw_lines(path, MAX_LINE_BYTES, span):
         if line is None:
             reading.drop(LINE_TOO_LONG)
+            long += 1
             continue
         try:
             text = line.decode("utf-8")
@@ -210,6 +221,13 @@ def text_lines(path: Path, reading: Counts, span: tuple[int, int] | None = None)
             continue
         good += bool(text.strip())
         yield text
+    if long and not (good or broken or (span and span[0])):
+        raise DataError(
+            f"{path}: holds lines of more than {MAX_LINE_BYTES // 10**6} MB alone; write a "
+            "sentence, a document or a JSON object a line"
+        )
+    if good == 1 and "\r" in text:
+        raise DataError(f"{path}: ends its lines with CR alone; convert it (tr '\\r' '\\n')")
     odds = BROKEN_SHARE if broken >= MANY_BROKEN else WRONG_ENCODING_ODDS
     if broken > odds * good and not (span and span[0]):
         raise DataError(
