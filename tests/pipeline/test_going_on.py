@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from plain_recipes import plain
@@ -13,8 +14,12 @@ from stopping import killed_at
 import lingraft
 from lingraft.errors import RecipeError
 from lingraft.pipeline import phases
+from lingraft.recipe import Budget
 from lingraft.recipe.decoding import override
+from lingraft.recipe.methods import read_recipe
 from lingraft.rundir import Run, Step, read_json
+from lingraft.training.checkpoint import stable_state
+from lingraft.training.masked_text import train_phase
 
 WSD = {"shape": "wsd", "warmup": 2, "decay": 0.25}
 
@@ -91,6 +96,34 @@ def test_a_kill_while_it_begins_or_ends_changes_no_bit(owner, name, call, finish
 def test_a_recipe_with_another_budget_goes_on_too(finished, straight, recipe):
     lingraft.adapt(recipe(16), finished, update=True)
     assert_same_bits(finished, straight)
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_passes_before_the_cooldown_are_counted_in_parts(
+    streams, tiny_model, tiny_job, accelerator
+):
+    budget = {"value": 1.5, "unit": "epochs"}
+    job = tiny_job(phase=phase("phase-1", 1) | {"train": ["all"], "budget": budget})
+    readings = tuple(replace(job.readings[0], stream=f"s{n}") for n in range(streams))
+    job = replace(job, stable_fingerprint="these", readings=readings)
+    train_phase(job, tiny_model("roberta"), accelerator)
+    state = stable_state(job.folder)
+    of_a_pass = 40 * streams / 8
+    assert state["passes"] == state["step"] / of_a_pass > 1
+    least = phases.least_budget(state, job.phase)
+    assert least == pytest.approx(state["step"] / of_a_pass / 0.75)
+    for budget, goes_on in ((least - 0.01, False), (least + 0.01, True)):
+        other = job.phase.model_copy(update={"budget": Budget(value=budget, unit="epochs")})
+        assert phases.goes_on(state, other, "these") is goes_on
+
+
+def test_a_budget_that_no_recipe_may_have_is_refused_before_it_is_written(recipe, tmp_path):
+    data = recipe(4)
+    data["phases"] = data["phases"][1:]
+    run = lingraft.adapt(data, tmp_path / "run")
+    with pytest.raises(RecipeError, match=r"schedule\.warmup that is a share"):
+        lingraft.adapt(run.path, budget="9m")
+    assert read_recipe(run.recipe_path).phases[0].budget.unit == "steps"
 
 
 def unfinished(run):

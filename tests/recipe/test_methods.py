@@ -7,8 +7,15 @@ from lingraft.models.families import FAMILIES
 from lingraft.pipeline.model_kinds import for_model_kind
 from lingraft.recipe import PARTS
 from lingraft.recipe.baselines import baseline
-from lingraft.recipe.decoding import to_toml
-from lingraft.recipe.methods import as_written, expand, read_recipe, recipe_from, with_tied_head
+from lingraft.recipe.decoding import assignments, to_toml
+from lingraft.recipe.methods import (
+    as_written,
+    expand,
+    read_recipe,
+    recipe_from,
+    with_phases,
+    with_tied_head,
+)
 from lingraft.recipe.records import AUTO, METHODS, PRESETS
 
 SMALL = {"language": "ko", "source": {"model": "m"}, "corpus": {"text": ["ko.txt"]}}
@@ -117,6 +124,24 @@ def test_a_baseline_gets_the_same_budget_and_the_last_phases_settings():
         mine.seed, mine.corpus, mine.tokenizer, mine.evaluation,
     )  # fmt: skip
     assert other.baselines == ()
+
+
+def test_a_baseline_of_random_weights_has_no_source_to_learn_replayed_text_from():
+    texts = [{"name": n, "language": n, "corpus": {"text": [f"{n}.txt"]}} for n in ("en", "ko")]
+    table = {"source": {"model": "m"}, "streams": texts, "tokenizer": {"action": "append"}}
+    table |= {"training": {"replay": {"en": 0.2}, "budget": "9 steps"}}
+    mine = with_phases(expand(recipe_from(table | {"baselines": [{"method": "scratch"}]})))
+    assert [entry.soft_labels for entry in mine.phases[0].data] == [True, False]
+    other = baseline(mine, 0)
+    assert [entry.soft_labels for entry in other.phases[0].data] == [False, False]
+    assert [entry.share for entry in other.phases[0].data] == [0.2, None]
+
+
+def test_settings_of_python_may_hold_lists_of_tables():
+    baselines = [{"method": "scratch", "learning_rate": 1e-3}, {"method": "xpt-sp"}]
+    mine = recipe(*assignments({"baselines": baselines, "training": {"packing": True}}))
+    assert [one.learning_rate for one in mine.baselines] == [1e-3, None]
+    assert mine.training.packing is True
 
 
 def test_a_baseline_that_needs_another_tokenizer_is_refused():

@@ -109,6 +109,7 @@ def test_a_byte_order_mark_before_a_recipe_is_no_part_of_it(tmp_path):
         ("phases", [PHASE | {"budget": {}}], "phases.0.budget.value: Field required"),
         ("phases", [PHASE, PHASE], "phases: 'one' names two folders"),
         ("phases", [PHASE | {"name": "corpus"}], "phases: 'corpus' names two folders"),
+        ("baselines", [{"method": "scratch"}] * 2, "baselines: 'scratch' is there twice"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_path_and_what_is_allowed(path, value, message):

@@ -9,6 +9,7 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -20,6 +21,7 @@ from snapshots import check, check_page
 from lingraft.cli import app as cli
 from lingraft.files import write_json
 from lingraft.recipe import decoding
+from lingraft.recipe.methods import recipe_from
 from lingraft.report import card
 from lingraft.report.page import Folded, PageText, after_run, page
 from lingraft.report.pages import corpus as corpus_page, run as run_page
@@ -86,6 +88,21 @@ def test_a_table_says_its_marks_to_those_who_do_not_see_them_and_the_language_of
     assert '<td class="bar"><span style="width:40.0%"></span></td>' in text
     assert '<td class="long" lang="ko">가</td>' in text
     assert "<script>" not in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("/home/someone/text/ko.txt", "ko.txt"),
+        ("hub:wikimedia/wikipedia:20231101.ko", "hub:wikimedia/wikipedia:20231101.ko"),
+        ("model:HuggingFaceTB/SmolLM2-135M#2000", "model:HuggingFaceTB/SmolLM2-135M#2000"),
+        ("model:/home/someone/models/small#2000", "model:small#2000"),
+    ],
+)
+def test_a_card_names_text_without_the_folders_of_a_machine(asked, shown):
+    recipe = recipe_from({"source": {"model": "m"}, "language": "ko", "corpus": {"text": [asked]}})
+    made = tomllib.loads(card.shareable(SimpleNamespace(recipe=recipe)))
+    assert made["corpus"]["text"] == [shown]
 
 
 def test_the_card_of_a_run_which_the_hubs_own_classes_read(build):

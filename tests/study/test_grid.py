@@ -170,6 +170,10 @@ class TestFingerprint:
         found.append(of(**with_lexicon))
         found.append(of(corpus={"text": [str(text)], "valid": 0.05, "test": 0.1}))
         found.append(of(source={"model": str(tiny_source("bert"))}))
+        prompts = tmp_path / "prompts.txt"
+        for asked in ("비가 옵니까?", "누가 옵니까?"):
+            prompts.write_text(asked)
+            found.append(of(evaluation={"prompts": str(prompts)}))
         assert len(set(found)) == len(found)
 
 
@@ -187,3 +191,19 @@ def test_cells_of_auto_share_the_vocabulary_of_the_base(study, tiny_source, kore
     assert len({cell.recipe.phases[0].batch.size for cell in found}) > 1
     assert {cell.recipe.tokenizer.vocab_size for cell in found} == {400}
     assert [cell.axes["method"] for cell in found] == ["auto", "auto", "scratch", "scratch"]
+
+
+def test_cells_of_auto_read_what_the_others_read(study, tiny_source, korean_text, tmp_path):
+    body = '[[grids]]\nmethod = ["auto", "xpt-sp"]\n'
+    read = study(body, 'name = "tiny"\nbase = "base.toml"\n')
+    bare = f'source.model = "{tiny_source("bert")}"\ntokenizer.vocab_size = 400\n'
+    bare += 'training = { budget = "20000 tokens", replay = { en = 0.2 }, packing = true }\n'
+    for language in ("en", "ko"):
+        bare += f'[[streams]]\nname = "{language}"\nlanguage = "{language}"\n'
+        bare += f'corpus.text = ["{korean_text}"]\n'
+    (tmp_path / "base.toml").write_text(bare)
+    auto, given = (cell.recipe for cell in cells(read))
+    assert [entry.share for entry in auto.phases[0].data] == [0.2, None]
+    assert auto.phases[0].data == given.phases[0].data
+    assert auto.phases[0].packing
+    assert recipe.shared(auto) == recipe.shared(given)

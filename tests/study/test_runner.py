@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from tiny_study import GRID, HEAD, Here, run_here, write_study
 
 from lingraft.errors import DataError, RecipeError
+from lingraft.finetuning import run
 from lingraft.report import row
 from lingraft.rundir import Run, Step
 from lingraft.study import cell, grid, runner
@@ -199,6 +201,21 @@ def test_tasks_are_done_once_and_a_new_one_trains_again_where_weights_are_gone(m
     assert after[: len(before)] == before
     new = task_rows(out)[len(found) :]
     assert {(one.data, one.seed) for one in new} == {("korsts", seed) for seed in (0, 1, 2)}
+
+
+def test_scores_of_other_settings_are_no_rows_of_the_new_ones(make, tmp_path, monkeypatch):
+    body, out = '[[grids]]\nmethod = ["scratch"]\n' + MOOD, tmp_path / "out"
+    assert run_here(make(tmp_path, body), out)[0] == []
+    before = {one.inputs for one in task_rows(out)}
+    body += "settings = { epochs = 2 }\n"
+    refused = Mock(side_effect=RecipeError("no such dropout"))
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "finetune", refused)
+        for _ in range(2):
+            assert run_here(make(tmp_path, body), out)[0] == ["scratch-s0"]
+    assert {one.inputs for one in task_rows(out)} <= before
+    assert run_here(make(tmp_path, body), out)[0] == []
+    assert {one.inputs for one in runner.current(out).rows if one.data}.isdisjoint(before)
 
 
 def test_axes_of_fine_tuning_share_the_trained_model_and_the_best_on_dev_is_shown(make, tmp_path):

@@ -18,7 +18,7 @@ from lingraft.pipeline.evaluating import evaluation_fingerprint
 from lingraft.pipeline.phases import least_budget
 from lingraft.recipe import STAGE_NAMES, Budget
 from lingraft.recipe.decoding import to_toml
-from lingraft.recipe.methods import read_recipe
+from lingraft.recipe.methods import check_times, read_recipe
 from lingraft.recipe.phase import SECONDS
 from lingraft.report.row import RESULTS
 from lingraft.rundir import DONE, ENVIRONMENT, Step, read_json, write_record
@@ -187,6 +187,7 @@ def with_budget(run: Run, budget: Budget) -> Completed:
         raise RecipeError(f"{where}: its method '{recipe.training.method}' trains nothing")
     *before, last = recipe.phases
     section = last.model_copy(update={"budget": _last_budget(where, recipe, budget)})
+    check_times((*before, section))
     if section.budget != last.budget:
         _check(run, recipe, section, where)
     longer = recipe.model_copy(update={"phases": (*before, section)})

@@ -96,7 +96,7 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
         for template, value in zip(record.phases, methods.split(total, shares), strict=True)
         for train in [template.train or methods.preset_of(recipe.training).first_phase]
     )
-    return recipe.model_copy(
+    made = recipe.model_copy(
         update={
             "name": f"{recipe.name}-{section.method}",
             "training": recipe.training.model_copy(update={"method": section.method}),
@@ -107,6 +107,15 @@ def baseline(recipe: Recipe, index: int) -> Recipe:
             "evaluation": recipe.evaluation.model_copy(update={"before": ()}),
         }
     )
+    return _with_hard_labels(made) if methods.hard_labels(made) else made
+
+
+def _with_hard_labels(recipe: Recipe) -> Recipe:
+    phases = []
+    for phase in recipe.phases:
+        data = [entry.model_copy(update={"soft_labels": False}) for entry in phase.data]
+        phases.append(phase.model_copy(update={"data": tuple(data)}))
+    return recipe.model_copy(update={"phases": tuple(phases)})
 
 
 METHOD = "join"

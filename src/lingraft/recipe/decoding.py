@@ -115,8 +115,18 @@ def assignments(settings: Mapping[str, Any] | Sequence[str]) -> list[str]:
         if isinstance(value, Mapping):
             written += assignments({f"{key}.{name}": of for name, of in value.items()})
         elif value is not None:
-            written.append(f"{key}={json.dumps(value, ensure_ascii=False, default=_plain)}")
+            written.append(f"{key}={inline(value)}")
     return written
+
+
+def inline(value: Any) -> str:
+    """Write a value in TOML, on one line."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items())
+        return "{ " + inner + " }" if inner else "{}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(inline(item) for item in value) + "]"
+    return json.dumps(value, ensure_ascii=False, default=_plain)
 
 
 def _plain(value: Any) -> Any:
@@ -134,6 +144,8 @@ def _parse_value(text: str) -> Any:
 def _assign(data: Any, keys: list[str], value: Any) -> None:
     *path, last = keys
     for key in path:
+        if isinstance(data, dict) and key.isdecimal() and key not in data:
+            raise LookupError(key)  # a list that is not there, such as phases before they are made
         data = data[int(key)] if isinstance(data, list) else data.setdefault(key, {})
     data[int(last) if isinstance(data, list) else last] = value
 

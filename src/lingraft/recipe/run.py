@@ -334,4 +334,7 @@ class Recipe(Section):
         names = [*STAGE_NAMES, *(phase.name for phase in self.phases)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"phases: '{twice[0]}' names two folders; name it phase-1, say")
+        methods = [section.method for section in self.baselines]
+        if twice := [name for name in methods if methods.count(name) > 1]:
+            raise ValueError(f"baselines: '{twice[0]}' is there twice; a study compares its rates")
         return self

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from lingraft.corpus.readers.columns import HUB_PREFIX, hub_parts
 from lingraft.models.families.record import KINDS
 from lingraft.models.modules import MODULES, wanted_by
+from lingraft.recipe.streams import MODEL_PREFIX
 from lingraft.report import tables
 from lingraft.report.page import Heading, PageText, section
 from lingraft.report.pages import run as run_page, sections
@@ -234,6 +235,9 @@ def shareable(main: TrainedModel) -> str:
             return {name: shared(item) for name, item in value.items()}
         if isinstance(value, list):
             return [shared(item) for item in value]
+        if isinstance(value, str) and value.startswith(MODEL_PREFIX):
+            name, hash_sign, tokens = value.removeprefix(MODEL_PREFIX).partition("#")
+            return f"{MODEL_PREFIX}{shared(name)}{hash_sign}{tokens}"
         is_path = isinstance(value, str) and ("/" in value or "\\" in value)
         is_path = is_path and not value.startswith(HUB_PREFIX) and not sections.on_hub(value)
         return Path(value).name if is_path else value

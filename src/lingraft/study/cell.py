@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lingraft import log, processes
-from lingraft.errors import LingraftError, RecipeError, explain
+from lingraft.errors import LingraftError, RecipeError, TrainingError, explain
 from lingraft.files import write_text
 from lingraft.report.row import RESULTS
 from lingraft.rundir import DONE, SHARED_STAGES, Run, Step, fingerprint, read_json
@@ -129,7 +129,8 @@ def fine_tune(run: Run, recipe: Recipe, task: dict[str, Any]) -> str:
     Args:
         run: the cell's folder; its weights are there.
         recipe: of the cell.
-        task: a recipe of `lingraft finetune` but for the model, and the seeds.
+        task: a recipe of `lingraft finetune` but for the model, and the seeds, which go where none
+            was begun.
 
     Returns:
         Why a seed has no result; empty where all have one.
@@ -153,6 +154,8 @@ def fine_tune(run: Run, recipe: Recipe, task: dict[str, Any]) -> str:
     except Stopped:
         raise
     except LingraftError as error:
+        if not isinstance(error, TrainingError):  # seeds of other settings may lie there still
+            task["seeds"] = []
         return str(error)
     finally:
         shutil.rmtree(weights)

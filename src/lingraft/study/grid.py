@@ -15,7 +15,7 @@ from lingraft.finetuning import data as task_data
 from lingraft.finetuning.recipe import TaskOptions, decode_finetune, tasks_of
 from lingraft.recipe import Hardware, Recipe, Training
 from lingraft.recipe.base import check_initializers
-from lingraft.recipe.decoding import load
+from lingraft.recipe.decoding import inline, load
 from lingraft.recipe.defaults import TABLE
 from lingraft.recipe.methods import as_written, is_auto, recipe_from, time_budget
 from lingraft.recipe.phase import most_sentences
@@ -34,9 +34,8 @@ ALIASES = {"method": "training.method", "sentences": "training.max_train_sentenc
 """Axes that have a short name."""
 PLACES = ("method", "sentences", "seed")
 """Axes that every cell has."""
-SHARED = ("budget", "max_train_sentences")
-"""Keys of [training] in the base recipe that a cell of method 'auto' takes over."""
 DECIDED = {key for key in TABLE if key.startswith(("training.", "graft.", "embeddings."))}
+DECIDED |= {"training.method", "training.preset"}
 """Keys of the base recipe that a cell of method 'auto' does not take over."""
 FINETUNE = "finetune."
 """Prefix of axes of fine-tuning: cells along them share the model that was trained."""
@@ -148,7 +147,7 @@ def _of_method(base: dict[str, Any], name: str) -> dict[str, Any]:
 def _left_open(base: dict[str, Any]) -> dict[str, Any]:
     """Return the base recipe for a cell of method 'auto', without what 'auto' decides.
 
-    The vocabulary stays, which cells share; of [training] the budget and the amount of text.
+    The vocabulary stays, which cells share.
     """
     left = {
         section: {key: value for key, value in keys.items() if f"{section}.{key}" not in DECIDED}
@@ -156,10 +155,7 @@ def _left_open(base: dict[str, Any]) -> dict[str, Any]:
         else keys
         for section, keys in base.items()
     }
-    method = base.get("training", {})
-    return left | {
-        "training": {"preset": AUTO} | {key: method[key] for key in SHARED if key in method}
-    }
+    return left | {"training": left.get("training", {}) | {"preset": AUTO}}
 
 
 def _complete(recipe: Recipe) -> Recipe:
@@ -198,16 +194,6 @@ def _id(axes: dict[str, Value]) -> str:
         words = [re.sub(r"[^A-Za-z0-9.]+", "_", str(value))[:16] for value in further.values()]
         parts += [*words, fingerprint(further)[:4]]
     return "-".join(parts)
-
-
-def inline(value: Any) -> str:
-    """Write a value in TOML, on one line."""
-    if isinstance(value, dict):
-        inner = ", ".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items())
-        return "{ " + inner + " }" if inner else "{}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(inline(item) for item in value) + "]"
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def chosen(cells: Sequence[Cell], expressions: Sequence[str]) -> list[Cell]:
