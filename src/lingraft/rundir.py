@@ -35,7 +35,7 @@ FORMAT: dict[str, Any] = {
     "evaluation": 3,  # fp32 logits, unigrams without special tokens, words deep in long sentences
     "causal evaluation": "documents by characters in windows that begin as texts",
     "model": 1,
-    "fine-tuning": 5,  # fp32 outputs, special tokens in texts are text, labels keep their rows
+    "fine-tuning": 6,  # special tokens in texts are text, but for those that somebody added
     "retrieval": 1,
     "mining": 2,
     "alignment": 1,

@@ -284,11 +284,14 @@ def test_a_cell_of_many_lines_is_found_in_any_kind_of_file(tmp_path: Path, suffi
 
 @pytest.mark.parametrize("comma", [",", ";", "\t"])
 def test_a_sentence_is_found_in_tables_and_in_wrapped_text(comma: str, tmp_path: Path) -> None:
-    short, long = "Wer hat das Haus gebaut", " ".join(f"Wort{n}" for n in range(30)) + "."
+    long, *others = ["Es " + " ".join(f"w{n}{m}" for m in range(30)) + "." for n in range(15)]
+    short = "Wer hat das Haus gebaut"
     (tmp_path / "a.csv").write_text(f"frage{comma}antwort\n{short}{comma}Der Maurer\n")
-    (tmp_path / "b.txt").write_text(textwrap.fill(long, 70) + "\n\nNoch ein Satz.\n")
+    (tmp_path / "c.csv").write_text('"Erst; dann; danach",1\nEin Satz ohne Kopf davor,2\n')
+    (tmp_path / "b.txt").write_text("\n".join(textwrap.fill(one, 70) for one in (long, *others)))
     found = Evaluations(texts_of([tmp_path]), str.splitlines)
-    assert found.contaminated([short, long, "Etwas ganz anderes"]).tolist() == [True, True, False]
+    asked = [short, long, "Ein Satz ohne Kopf davor", "Etwas ganz anderes"]
+    assert found.contaminated(asked).tolist() == [True, True, True, False]
 
 
 def test_words_in_a_row_go_on_over_the_ends_of_lines() -> None:

@@ -120,6 +120,21 @@ def test_no_space_stands_between_lines_of_scripts_without_spaces(letters: str, t
     assert texts(path) == whole
 
 
+def test_lines_and_paragraphs_of_chinese_that_nobody_wrapped_stay(tmp_path: Path):
+    rng, path, han = (
+        random.Random(0),
+        tmp_path / "a.txt",
+        "的一是在不了有和人這中大為上個國我以要他",
+    )
+    lines = ["".join(rng.choices(han, k=rng.randint(16, 21))) for _ in range(300)]
+    path.write_text("\n".join(lines), "utf-8")
+    assert texts(path) == lines
+    whole = ["".join(rng.choices(han, k=20 * n + rng.randint(2, 15))) + "。" for n in range(3, 33)]
+    wrapped = (one[n : n + 20] for one in whole for n in range(0, len(one), 20))
+    path.write_text("\n".join(wrapped), "utf-8")
+    assert texts(path) == whole
+
+
 def test_wrapped_documents_of_a_table_are_joined(tmp_path: Path):
     text = "\n\n".join(textwrap.fill(one, 66) for one in paragraphs(20))
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": text}))
@@ -250,7 +265,7 @@ def test_a_line_of_exactly_the_limit_is_kept_and_one_byte_more_is_not(
 
 
 def test_lines_that_end_as_on_an_old_mac_are_refused(tmp_path: Path):
-    path = written(tmp_path, "a.txt", b"One line.\rAnother line.\r")
+    path = written(tmp_path, "a.txt", b"One line.\rAnother line.\rA third one.\r")
     with pytest.raises(DataError, match="ends its lines with CR alone"):
         list(text_lines(path, Counts()))
 

@@ -167,6 +167,8 @@ def test_bad_json_lines_are_counted_by_reason_with_three_examples(tmp_path: Path
         ("a.json", b'[\n {"text": "x"},\n {"text": "y"}\n]\n', "is one array; write one obj"),
         ("a.json", b"plain\ntext\n", "a line must be one JSON object"),
         ("a.json", b'{"content": "x", "n": 1}\n', "its fields are content, n; set corpus.text"),
+        ("a.json", b'{"text": {"ko": "x"}}\n' * 9, "its fields are text; set corpus.text"),
+        ("a.json", b'{"text": null}\n' * 9, "its fields are text; set corpus.text"),
         ("a.csv", b"id,body\n1,x\n", "its fields are id, body; set corpus.text_column"),
         ("a.csv", b'text\n"nie geschlossen\n', "is no CSV .*unexpected end"),
         ("a.csv", b"id,text\n1,Yes, or no\n2,No\n3,So, so\n", "2 of its 3 lines have more cells"),
@@ -190,7 +192,7 @@ def test_a_table_of_one_column_has_whole_lines(tmp_path: Path):
     documents, reading = read(tmp_path / "a.csv")
     texts = [document.text for document in documents]
     assert texts == ["First, we go; then we sleep.", "Quoted, it is whole."]
-    (tmp_path / "b.csv").write_text("id,text\n1,Yes\n2,No\n3,So, so\n")
+    (tmp_path / "b.csv").write_text("id,text\n1,Yes,\n2,No\n3,So, so\n")
     documents, reading = read(tmp_path / "b.csv")
     assert ([document.text for document in documents], dict(reading.dropped)) == (
         ["Yes", "No"],
@@ -203,7 +205,7 @@ def test_rows_without_text_at_the_beginning_of_a_part_are_counted(tmp_path: Path
     path, section = tmp_path / "a.jsonl", Corpus(text=("x",))
     path.write_bytes(b'{"text": null}\n' * 90 + b'{"text": "x"}\n' * 30)
     size = path.stat().st_size
-    for spans in ((None,), ((0, 300), (300, 600), (600, size))):
+    for spans in ((None,), ((0, 300), (300, 600), (600, size))):  # the first one has no text
         reading = Counts()
         sources = [TextSource("a.jsonl", path, span) for span in spans]
         assert sum(1 for one in sources for _ in readers.read(one, section, reading)) == 30

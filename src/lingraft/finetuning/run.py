@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from lingraft.errors import TrainingError
+from lingraft.errors import DataError, TrainingError
 from lingraft.files import clear_temporary, write_text
 from lingraft.finetuning import data as task_data, heads, outcomes, partners, source_parts
 from lingraft.finetuning.new_language import prepare
@@ -154,7 +154,10 @@ class FineTuner:
 
     def keep_best(self, run: TaskRun, out: Path) -> Path:
         """Fine-tune a task run with one seed, and return the folder of its best weights."""
-        (outcome,) = replace(self, out=out, keep_models=True).finetune([run], [0])
+        try:
+            (outcome,) = replace(self, out=out, keep_models=True).finetune([run], [0])
+        except TrainingError as error:  # of no seed that was asked for
+            raise DataError(f"back-translation: {error}") from None
         return outcome.folder / "best"
 
     def finetune_seed(self, job: SeedRun, coder: Coder, items: Items) -> None:

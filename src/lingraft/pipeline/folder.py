@@ -233,6 +233,8 @@ def _check(run: Run, recipe: Recipe, section: Phase, where: str) -> None:
         )
     shorter = recipe.phases[-1].budget
     least = least_budget(state, section, (shorter.seconds or state["allowed"]) - state["allowed"])
+    if math.isinf(least):
+        raise RecipeError(f"{where}: an older version of lingraft made it; train it anew (--force)")
     if _plain(section.budget)[0] < least:
         before = sum(_plain(phase.budget)[0] for phase in recipe.phases[:-1])
         value = (least + before) / SECONDS.get(section.budget.unit, 1)

@@ -166,9 +166,11 @@ def least_budget(state: dict[str, Any], phase: Phase, elsewhere: float = 0.0) ->
     """
     schedule, unit = phase.schedule, phase.budget.unit
     stable = 1.0 - min(schedule.decay, 1.0 - schedule.warmup if schedule.warmup < 1 else 1.0)
-    done = {"steps": state["step"], "tokens": state["tokens"], "epochs": state.get("passes")}
-    if done.get(unit, 0) is None:  # kept by an earlier version, which did not count them
-        return math.inf
+    done = {
+        "steps": state["step"],
+        "tokens": state["tokens"],
+        "epochs": state.get("passes", math.inf),
+    }
     return float(done.get(unit, state["passed"]) / max(stable, 1e-9) + elsewhere)
 
 

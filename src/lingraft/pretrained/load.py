@@ -50,11 +50,6 @@ COUNTS_FROM_PADDING = (
     *("data2vec-text", "ibert", "longformer", "luke", "mpnet"),
 )
 """Architectures whose first position is the padding id + 1."""
-ABSOLUTE = (
-    *("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert"),
-    "electra",
-)
-"""Architectures whose relative positions are gone from transformers 5."""
 PANIC = "PanicException"
 """Name of what tokenizers raises over a file that contradicts itself; it is no Exception."""
 CHANGED = f"copy or make the model again, or delete {checkpoints.FILE} if you changed it yourself"
@@ -150,17 +145,17 @@ def load_config(
 
 
 def check_positions(title: str, config: PreTrainedConfig) -> None:
-    """Refuse positions that transformers leaves out without a word.
+    """Refuse relative positions, which transformers 5 leaves out without a word.
 
     Args:
         title: of the model, for the message.
         config: the model's.
 
     Raises:
-        UnsupportedModelError: they are relative, and its architecture has absolute ones alone.
+        UnsupportedModelError: so it is.
     """
-    kind = getattr(config, "position_embedding_type", None) or "absolute"
-    if kind != "absolute" and config.model_type in ABSOLUTE:
+    kind = str(getattr(config, "position_embedding_type", ""))
+    if kind.startswith("relative"):
         raise UnsupportedModelError(
             f"{title}: position_embedding_type is '{kind}': transformers 5 has no relative "
             "positions for it; choose another model"

@@ -13,7 +13,7 @@ import itertools
 import json
 import logging
 import unicodedata
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from lingraft.corpus.cleaning import duplicates
 from lingraft.corpus.cleaning.clean import normalise
 from lingraft.corpus.readers import documents
 from lingraft.corpus.readers.columns import opened_parquet
+from lingraft.corpus.readers.layout import joined, width_of, words_of
 from lingraft.corpus.readers.lines import (
     Counts,
     delimiter_of,
@@ -276,13 +277,12 @@ def _values(path: Path) -> Any:
         )
     if kind(path) == ".csv":
         csv.field_size_limit(1 << 30)
-        delimiter = delimiter_of(next(iter(lines), ""))
-        return list(csv.reader((f"{line}\n" for line in lines), delimiter=delimiter))
+        parted = {",", delimiter_of(lines[0] if lines else "")}  # it may have no header
+        return [list(csv.reader((f"{line}\n" for line in lines), delimiter=d)) for d in parted]
     if kind(path) == ".tsv":
         return [line.split("\t") for line in lines]
-    blocks = groupby(lines, lambda line: bool(line.strip()))
-    joined = [" ".join(block) for has_text, block in blocks if has_text]
-    return [*lines, *joined]  # they may be wrapped
+    wrapped = width_of(lines)
+    return [*lines, *(joined(lines, wrapped, words_of(lines)) if wrapped[0] else ())]
 
 
 def _strings(value: Any) -> Iterator[str]:

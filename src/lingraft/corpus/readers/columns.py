@@ -105,8 +105,8 @@ def read_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> It
         row = value if isinstance(value, dict) else {}
         seen += 1
         fields = fields or list(row)
-        named += _has(row, section.text_column)
         text = value_of(row, section.text_column)
+        named += text is None and _has(row, section.text_column)
         if row and not _meets(row, section):
             good += 1  # another stream's
             reading.drop(NOT_WHERE)
@@ -120,7 +120,7 @@ def read_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> It
         if seen == FIRST_ROWS and not (good or named) and source.is_beginning:
             break  # else a part of a file, of which the first one decides
     is_table = seen or reading.dropped[lines.BROKEN_JSON] > before
-    if is_table and not (good or named) and source.is_beginning:
+    if is_table and not good and source.is_beginning and not (named and source.span):
         known = ", ".join(map(str, fields[:20])) or "none: a line must be one JSON object"
         raise DataError(
             f"{source.name}: no text in the field '{section.text_column}'; its fields are {known}; "
@@ -199,7 +199,7 @@ def _csv_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> It
     more = good = 0
     try:
         for row in rows:
-            if None in row:  # cells behind those of the first line
+            if any(row.pop(None, ())):  # cells behind those of the first line
                 reading.drop(MORE_CELLS)
                 more += 1
             else:

@@ -59,6 +59,8 @@ SOLID = (
 )
 QUOTES = "“”‘’…—"
 UNSPACED = re.compile(f"(?<=[{SOLID}])\n(?=[{SOLID}{QUOTES}])|(?<=[{QUOTES}])\n(?=[{SOLID}])")
+WIDE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60\U00020000-\U0003ffff]")
+"""Letters behind each of which a line may end."""
 NO_COLUMN = regex.compile(r"[\p{Mn}\p{Me}\p{Cf}]")
 TWO_COLUMNS = regex.compile(r"[\p{EA=W}\p{EA=F}]")
 
@@ -153,12 +155,17 @@ def columns(text: str) -> int:
 def width_of(lines: Sequence[str]) -> tuple[int, bool]:
     """Return where lines are wrapped, 0 for nowhere, and whether that is in columns."""
     texts = [line.strip() for line in lines]
-    (full, width), (other_full, other) = (_width(texts, measure) for measure in (len, columns))
+    full, width = _width(texts, len)
+    if all(map(str.isascii, texts)):
+        return width, False
+    other_full, other = _width(texts, columns)
     return (other, True) if other_full > full else (width, False)
 
 
 def _width(texts: Sequence[str], measure: Callable[[str], int]) -> tuple[float, int]:
     """Return a width, and of the lines that end there the share that nothing more fits in."""
+    if len(texts) < FEWEST_WRAPPED:
+        return 0.0, 0
     lengths = [measure(text) for text in texts]
     sizes = np.bincount(list(filter(None, lengths)) or [0], minlength=WIDTHS.stop + 1)
     total = int(sizes.sum())
@@ -168,7 +175,7 @@ def _width(texts: Sequence[str], measure: Callable[[str], int]) -> tuple[float, 
         return 0.0, 0
     near, shorter = (sizes[width + 1 - SPREAD * n :][:SPREAD].sum() for n in (1, 2))
     followed = [
-        (length + 1 + measure(after.partition(" ")[0]), after[0])
+        (length + _needed(after, measure), after[0])
         for length, (text, after) in zip(lengths, pairwise(texts), strict=False)
         if after and width - SPREAD < length <= width and not ENDED.search(text)
     ]
@@ -177,6 +184,15 @@ def _width(texts: Sequence[str], measure: Callable[[str], int]) -> tuple[float, 
     wraps = len(followed) >= WRAPPED * total and near > STEEP * shorter
     wraps &= min(full / FULL, going_on / GOING_ON) >= len(followed)
     return (full / len(followed), width) if wraps and followed else (0.0, 0)
+
+
+def _needed(line: str, measure: Callable[[str], int]) -> int:
+    """Return what another line must have left for this one to begin there.
+
+    Some signs may not begin a line of Chinese or Japanese, so that it ends a letter earlier.
+    """
+    first = line.partition(" ")[0]
+    return 2 * measure(line[0]) if WIDE.match(line) else 1 + measure(first)
 
 
 def words_of(lines: Iterable[str]) -> set[str]:
@@ -209,8 +225,8 @@ def joined(
         line = raw.strip()
         last = pieces[-1] if pieces else ""
         hyphen, ended = HYPHENATED.search(last), ENDED.search(last)
-        first = line.partition(" ")[0]
-        fits = size + 1 + measure(first) <= width and not (hyphen and size > width - SPREAD)
+        fits = size + (_needed(line, measure) if line else 0) <= width
+        fits &= not (hyphen and size > width - SPREAD)
         begins = ended and ((raw[:1].isspace() and not is_indented) or length > LONG)
         if not (pieces and line) or fits or begins or length > 10 * LONG:
             if pieces:

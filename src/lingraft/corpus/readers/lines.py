@@ -206,8 +206,7 @@ def text_lines(path: Path, reading: Counts, span: tuple[int, int] | None = None)
         DataError: as `raw_lines`, and when a tenth of the lines is not UTF-8 (nine tenths of fewer
             than 20); of a file in pieces its first one decides.
     """
-    good = broken = long = 0
-    text = ""
+    good = broken = long = returns = 0
     for line in raw_lines(path, MAX_LINE_BYTES, span):
         if line is None:
             reading.drop(LINE_TOO_LONG)
@@ -220,16 +219,18 @@ def text_lines(path: Path, reading: Counts, span: tuple[int, int] | None = None)
             broken += 1
             continue
         good += bool(text.strip())
+        returns = max(returns, text.count("\r"))
         yield text
-    if long and not (good or broken or (span and span[0])):
+    is_beginning = not (span and span[0])
+    if is_beginning and long and not (good or broken):
         raise DataError(
             f"{path}: holds lines of more than {MAX_LINE_BYTES // 10**6} MB alone; write a "
             "sentence, a document or a JSON object a line"
         )
-    if good == 1 and "\r" in text:
+    if is_beginning and good == 1 and returns > 1:
         raise DataError(f"{path}: ends its lines with CR alone; convert it (tr '\\r' '\\n')")
     odds = BROKEN_SHARE if broken >= MANY_BROKEN else WRONG_ENCODING_ODDS
-    if broken > odds * good and not (span and span[0]):
+    if is_beginning and broken > odds * good:
         raise DataError(
             f"{path}: {broken:,} of its {broken + good:,} lines are not UTF-8, so it is binary or "
             "in another encoding; convert it, for example: iconv -f EUC-KR (or LATIN1) -t UTF-8"

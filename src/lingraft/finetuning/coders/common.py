@@ -22,7 +22,7 @@ from lingraft.finetuning.head_settings import is_causal
 from lingraft.models.losses import IGNORED
 from lingraft.pretrained.load import first_position
 from lingraft.tokenizer.files import state_of
-from lingraft.tokenizer.frame import ROLES
+from lingraft.tokenizer.frame import ROLES, kept_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,12 +148,13 @@ class InputShape:
     @cached_property
     def _roles(self) -> set[str]:
         """Return the special tokens that no piece of a text is."""
-        return {getattr(self.tokenizer, role) for role in ROLES} - {None, self.inserted}
+        roles = {getattr(self.tokenizer, role) for role in ROLES}
+        return {*roles, *kept_ids(self.tokenizer)} - {None, self.inserted}
 
     @cached_property
     def _reader(self) -> PreTrainedTokenizerFast:
         """Return a copy of the tokenizer for which these alone are special."""
-        reader, state = copy.deepcopy(self.tokenizer), state_of(self.tokenizer)
+        reader, state = copy.copy(self.tokenizer), state_of(self.tokenizer)
         for token in state["added_tokens"]:
             token["special"] = token["special"] and token["content"] in self._roles
         reader._tokenizer = Tokenizer.from_str(json.dumps(state))
