@@ -8,7 +8,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 FROM ${BASE}
 COPY constraints.txt /constraints.txt
 COPY --from=wheel /wheels /wheels
-RUN pip install --no-cache-dir --constraint /constraints.txt "$(ls /wheels/lingraft-*.whl)[data,wiki,web,clean,corpus,translate,vectors]" && rm -r /wheels
+RUN pip install --no-cache-dir --constraint /constraints.txt "$(ls /wheels/lingraft-*.whl)[data,wiki,web,clean,translate,vectors]" && rm -r /wheels
 WORKDIR /lingraft
 ENTRYPOINT ["lingraft"]
 CMD ["--help"]

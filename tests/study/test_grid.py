@@ -98,6 +98,11 @@ RULE = '[[grids]]\nseed = [0]\n[[rules]]\nwhen = {{ {} }}\nset = {{ "seed" = 1 }
     ("body", "message"),
     [
         ("[[grids]]\nsentence = [3]\n", "study 'tiny', cell sentence=3: sentence: no such key"),
+        (GRID + '[select]\n"a.b" = "dev"\n', "select: a.b is an axis of no grid"),
+        (
+            '[[grids]]\n"tokenizer.vocab_size" = [1]\n[select]\n"tokenizer.vocab_size" = "dev"\n',
+            "losses by other tokens do not compare",
+        ),
         (RULE.format("seed = 3"), 'rules.0: no cell matches { "seed" = 3 }'),
         (
             '[[grids]]\n"training.budget" = ["5 minutes"]\n',

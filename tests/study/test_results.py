@@ -52,8 +52,43 @@ def test_of_a_selected_axis_the_value_with_the_lowest_validation_loss_counts():
         for seed, loss in enumerate(losses):
             rows += cell_rows("xpt", 1_000, seed, loss, **{key: rate})
     (group,) = collect(rows, [key]).groups
-    assert (group.label, len(group.cells)) == ("XPT, learning_rate 0.002", 2)
+    assert (group.label, group.chosen, len(group.cells)) == ("XPT", "learning_rate 0.002", 2)
     assert len(collect(rows).groups) == 3
+    fewer = cell_rows("xpt", 1_000, 0, 1.0, **{key: 8e-3})  # of which the other seed diverged
+    (group,) = collect([*rows, *fewer], [key]).groups
+    assert group.chosen == "learning_rate 0.002"
+    for seed in (0, 1):
+        rows += cell_rows("scratch", 1_000, seed, 3.5, **{key: 1e-3})
+    found = collect(rows, [key])
+    assert found.reference == "scratch"
+    assert "−" in page.quality(found, 1_000, RESAMPLING).column("PPL")["XPT"].under
+
+
+def test_cells_are_measured_against_the_reference_at_the_same_point():
+    rows = []
+    for pieces in (4_000, 8_000):
+        for method, loss in (("xpt", 3.0), ("scratch", 3.5 + pieces / 8_000)):
+            for seed in (0, 1):
+                rows += cell_rows(method, 1_000, seed, loss, **{"tokenizer.vocab_size": pieces})
+    found = collect(rows)
+    of = {group.label: found.base_of(group) for group in found.groups}
+    assert of == {
+        "XPT, vocab_size 4000": "scratch, vocab_size 4000",
+        "XPT, vocab_size 8000": "scratch, vocab_size 8000",
+        "scratch, vocab_size 4000": None,
+        "scratch, vocab_size 8000": None,
+    }
+
+
+def test_a_development_score_of_zero_is_a_score():
+    key, rows = "finetune.learning_rate", cell_rows("xpt", 1_000, 0, 3.0)
+    common = common_of("xpt", 1_000, 0)
+    for rate, scores in ((1e-4, (0.0, 60.0)), (1e-5, (1.0, 2.0))):
+        for seed, dev in enumerate(scores):
+            row = task_row(common, "nsmc", "accuracy", dev, dev=dev, **{key: rate})
+            rows.append(row.model_copy(update={"seed": seed}))
+    (group,) = collect(rows, [key]).groups
+    assert group.values(ACCURACY) == [0.0, 60.0]
 
 
 def test_of_a_selected_axis_of_fine_tuning_each_task_has_the_value_that_is_best_on_dev():
@@ -211,6 +246,38 @@ def test_the_page_of_a_study():
     two = page.verdict(collect(study_rows(["xpt", "scratch"])), RESAMPLING)
     assert "is best of 2" in two
     assert "the last one" not in two
+
+
+def test_a_lead_that_other_seeds_make_is_none_and_what_broke_is_told():
+    found = collect(
+        [
+            *(row for seed, loss in enumerate((3.0, 3.1, 9.0))
+              for row in cell_rows("scratch", 1_000, seed, loss)),
+            *(row for seed, loss in enumerate((3.2, 3.3))
+              for row in cell_rows("xpt", 1_000, seed, loss)),
+            *cell_rows("lapt", 1_000, 0, math.nan),
+        ]
+    )  # fmt: skip
+    said = page.verdict(found, RESAMPLING)
+    assert "XPT is best of 2" in said
+    assert "On the seeds that both have it is not ahead of scratch" in said
+    assert "LAPT: a score is no number" in said
+    assert page.quality(found, 1_000, RESAMPLING).column("PPL")["LAPT"].mark == ""
+
+
+def test_a_model_that_is_fine_tuned_in_two_ways_is_one_model():
+    rows = []
+    for method, loss in (("xpt", 3.0), ("scratch", 3.5)):
+        for seed in (0, 1):
+            rows += cell_rows(method, 1_000, seed, loss)
+            for examples in (100, 1_000):
+                key = {"finetune.train_examples": examples}
+                common = common_of(method, 1_000, seed)
+                rows.append(task_row(common, "nsmc", "accuracy", 70.0, **key))
+    found = collect(rows)
+    assert len(found.groups) == 4
+    assert "XPT is best of 2: perplexity" in page.verdict(found, RESAMPLING)
+    assert "scratch" in page.verdict(found, RESAMPLING)
 
 
 def test_curves_are_means_over_seeds_and_one_size_gives_none_over_data():

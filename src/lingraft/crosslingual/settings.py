@@ -15,7 +15,8 @@ class Searching(Keys):
     """Keys of finding translations."""
 
     layer: int | None = None
-    """Whose states are pooled; 0 is the embeddings. Default: the best on dev, else the usual."""
+    """Whose states are pooled; 0 is the embeddings. Default: the best on dev; else of retrieval the
+    best on the pairs themselves, of mining the usual one."""
     pool: Pool | None = None
     """mean over all tokens (default), or cls: the first token."""
     parity: Literal["xtreme"] | None = None

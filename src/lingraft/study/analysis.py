@@ -11,7 +11,7 @@ import numpy as np
 from lingraft.recipe.records import METHODS
 from lingraft.report import numbers, scored
 from lingraft.report.numbers import Metric, hits
-from lingraft.report.variants import STREAM
+from lingraft.report.variants import STREAM, TITLES
 from lingraft.stats import interval
 
 if TYPE_CHECKING:
@@ -54,6 +54,15 @@ class SeedGroup:
     """None where all are taken, or none."""
     cells: tuple[Cell, ...]
     """By seed."""
+    trained: str = ""
+    """Label of the models that were trained, whatever they were fine-tuned with."""
+    chosen: str = ""
+    """Values of the axes that were selected."""
+
+    @property
+    def point(self) -> str:
+        """Return the values of the axes in the label."""
+        return self.label.removeprefix(TITLES.get(self.method, self.method))
 
     @property
     def is_untrained(self) -> bool:

@@ -41,9 +41,12 @@ OTHER = "†"
 OTHER_NOTE = f"{OTHER} measured on other tokens, words or text: not to be compared with the others."
 MEANS = (
     "Mean ± sample standard deviation over the seeds (of tasks, all fine-tunings). Lower is "
-    "better, but for hits, MRR and scores of tasks. Beneath: the difference to {}, its 95 % "
-    "interval by a paired bootstrap of blocks of the test text and of seeds, and the larger p of "
-    "that and of a paired t-test over the seeds. With one seed nothing is known of others."
+    "better, but for hits, MRR and scores of tasks. With one seed nothing is known of others."
+)
+BENEATH = (
+    " Beneath: the difference to {} over the seeds that both have, its 95 % interval by a paired "
+    "bootstrap of blocks of the test text and of seeds, and the larger p of that and of a paired "
+    "t-test over the seeds."
 )
 WORTH = (
     "How many times more sentences {} needs to be as good, with 95 % intervals: straight lines "
@@ -144,7 +147,8 @@ def sections(results: Results, tables: Sequence[Table]) -> list[writer.Part]:
     parts: list[writer.Part] = []
     for size, of_size in zip(sizes, reversed(tables), strict=True):
         parts += section(f"How good is each method? {size_text(size)}", of_size)
-    parts += [PageText(MEANS.format(reference or "a method from random weights"), "note")]
+    beneath = BENEATH.format(reference) if reference else ""
+    parts += [PageText(MEANS + beneath, "note")]
     parts += section("How do they learn?", learning(results, sizes[0]) if sizes else None)
     return parts + section(
         "How much data is it worth?",
@@ -171,14 +175,16 @@ def quality(results: Results, size: int | None, resampling: Resampling) -> Table
     """Return every method's scores at one size, and how they differ from the reference's."""
     groups = results.at(size)
     metrics = [name for name in shown(results) if any(group.rows(name) for group in groups)]
-    columns = {name: _column(groups, name, results.reference, resampling) for name in metrics}
+    columns = {name: _column(results, groups, name, resampling) for name in metrics}
     rows = []
     for group in groups:
         tokens = [float(cell.facts.get("tokens") or 0) for cell in group.cells]
         short = numbers.short(sum(tokens) / len(tokens))
         cells = [columns[name][group.label] for name in metrics]
         kind: Role = "reference" if group.is_untrained else ""
-        rows.append(row(group.label, *cells, str(len(tokens)), short, role=kind))
+        rows.append(
+            row(TableCell(group.label, group.chosen), *cells, str(len(tokens)), short, role=kind)
+        )
     head = ("method", *_titles(metrics), "seeds", "tokens")
     marks = any(cell.mark for column in columns.values() for cell in column.values())
     return table(size_text(size), head, rows, [OTHER_NOTE] * marks)
@@ -189,7 +195,7 @@ def _titles(metrics: Iterable[str]) -> list[str]:
 
 
 def _column(
-    groups: Sequence[SeedGroup], metric: str, reference: str | None, resampling: Resampling
+    results: Results, groups: Sequence[SeedGroup], metric: str, resampling: Resampling
 ) -> dict[str, TableCell]:
     """Return a metric's cells by label; the best of those that compare is marked."""
     record, cells = analysis.metric_named(metric), dict[str, TableCell]()
@@ -197,22 +203,19 @@ def _column(
     alike = comparable(groups, metric)
     means = [g.mean(metric) or 0.0 for g in alike]
     best = (min if record.lower else max)(means) if len(means) > 1 else None
-    base = next((group for group in groups if group.label == reference), None)
+    by_label = {group.label: group for group in groups}
     for group in groups:
+        base = by_label.get(results.base_of(group) or "")
         mean, spread = group.mean(metric), group.deviation(metric)
         decimals = len(record.show(mean).partition(".")[2])
         under = [] if spread is None else [f"± {numbers.fixed(spread, decimals)}"]
-        gap = (
-            analysis.difference(group, base, metric, resampling)
-            if base not in (None, group)
-            else None
-        )
+        gap = base and analysis.difference(group, base, metric, resampling)
         if gap is not None:
             bounds = numbers.between(gap.low, gap.high, decimals, sign=True)
             p = "" if gap.larger_p is None else numbers.probability(gap.larger_p)
             under.append(f"{numbers.signed(gap.value, decimals)} {bounds}\n{p}".rstrip())
         rank = BEST if group in alike and mean == best else 0
-        mark = "" if group in alike or mean is None else OTHER
+        mark = "" if group in alike or mean is None or not math.isfinite(mean) else OTHER
         cells[group.label] = TableCell(record.show(mean), "\n".join(under), rank, mark)
     return cells
 
@@ -228,10 +231,12 @@ def comparable(groups: Sequence[SeedGroup], metric: str) -> list[SeedGroup]:
 
 def factors(results: Results, metrics: Sequence[str], resampling: Resampling) -> Table | None:
     """Return how many times more data the reference needs; None without one of several sizes."""
-    baseline, rows = results.of(results.reference), []
+    rows = []
     metrics = [LOSS if name == PERPLEXITY else name for name in metrics]  # by its logarithm
     for label in results.labels:
-        for group in results.of(label) if label != results.reference and len(baseline) > 1 else ():
+        for group in results.of(label):
+            if len(baseline := results.of(results.base_of(group))) < 2:
+                continue
             found = [analysis.factor(group, baseline, metric, resampling) for metric in metrics]
             cells = [TableCell(*one.shown()) if one else TableCell(numbers.ABSENT) for one in found]
             rows.append(row(label, f"{group.sentences:,}", *cells))
@@ -244,7 +249,9 @@ def verdict(results: Results, resampling: Resampling) -> str:
     if not results.groups:
         return "No verdict yet: no cell has ended."
     size = results.sizes[-1]
-    by = {metric: comparable(results.at(size), metric) for metric in TITLES}
+    every = {tuple(cell.name for cell in g.cells): g for g in reversed(results.at(size))}
+    models = list(every.values())  # fine-tuned in several ways they are one
+    by = {metric: comparable(models, metric) for metric in TITLES}
     metric = max(TITLES, key=lambda name: len(by[name]))
     groups = sorted(by[metric], key=lambda group: group.mean(metric) or 0.0)
     if len(groups) < 2:
@@ -253,18 +260,23 @@ def verdict(results: Results, resampling: Resampling) -> str:
     values = [METRICS[metric].show(group.mean(metric)) for group in groups]
     last = f", the last one {values[-1]}" if len(groups) > 2 else ""
     best = (
-        f"With {size_text(size)}, {first.label} is best of {len(groups)}: {TITLES[metric]} "
-        f"{values[0]}, {second.label} {values[1]}{last}."
+        f"With {size_text(size)}, {first.trained} is best of {len(groups)}: {TITLES[metric]} "
+        f"{values[0]}, {second.trained} {values[1]}{last}."
     )
+    means = {group.trained: group.mean(metric) for group in models}
+    if broken := [name for name, mean in means.items() if mean is not None and mean != mean]:
+        best += f" {', '.join(broken)}: a score is no number."
     floor, mean = first.mean(UNIGRAMS), first.mean(PERPLEXITY)
     if floor is not None and mean is not None and mean >= floor:
-        best += f" But {first.label} is no better than guessing by frequency."
+        best += f" But {first.trained} is no better than guessing by frequency."
     gap = analysis.difference(first, second, metric, resampling)
     if gap is None or (p := gap.larger_p) is None:
-        return f"{best} Whether its lead over {second.label} is luck is not known."
+        return f"{best} Whether its lead over {second.trained} is luck is not known."
+    if gap.value >= 0:  # lower is better; means are over each one's own seeds
+        return f"{best} On the seeds that both have it is not ahead of {second.trained}."
     luck = "is more than luck" if p < ALPHA else "may be luck"
     alone = "" if gap.trained > 1 else " on this test text; one seed tells nothing of others"
-    return f"{best} Its lead over {second.label} {luck} ({numbers.probability(p)}){alone}."
+    return f"{best} Its lead over {second.trained} {luck} ({numbers.probability(p)}){alone}."
 
 
 def learning(results: Results, size: int | None) -> Figure | None:

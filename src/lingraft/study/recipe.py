@@ -14,6 +14,7 @@ import tomli_w
 from pydantic import BeforeValidator, Field
 
 from lingraft.corpus.inputs import texts
+from lingraft.errors import RecipeError
 from lingraft.files import path_of
 from lingraft.finetuning.recipe import HUB, MAX_SEEDS, TaskOptions
 from lingraft.pipeline import fingerprints
@@ -107,6 +108,11 @@ def read_study(path: Path) -> Study:
     if isinstance(data.get("base"), str):
         data["base"] = str(path.parent / data["base"])
     study = checked(Study, data, str(path))
+    for key in study.select:
+        if not any(key in grid for grid in study.grids):
+            raise RecipeError(f"{path}: select: {key} is an axis of no grid")
+        if key.startswith(("tokenizer.", "source.")):
+            raise RecipeError(f"{path}: select: {key}: losses by other tokens do not compare")
     tasks = tuple(_placed(task, path.parent) for task in study.tasks)
     return study.model_copy(update={"tasks": tasks})
 

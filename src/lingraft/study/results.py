@@ -67,9 +67,17 @@ class Results:
 
     @property
     def reference(self) -> str | None:
-        """Return the label that the others are measured against."""
-        plain = {g.method: g.label for g in reversed(self.groups) if ", " not in g.label}
-        return next((plain[method] for method in REFERENCES if method in plain), None)
+        """Return the method that the others are measured against, as labels name it."""
+        methods = {group.method for group in self.groups}
+        found = next((method for method in REFERENCES if method in methods), None)
+        return found and variants.TITLES.get(found, found)
+
+    def base_of(self, group: SeedGroup) -> str | None:
+        """Return the label that a group is measured against: of the same values of the axes."""
+        bases = [one for one in self.groups if one.label == f"{self.reference}{one.point}"]
+        found = {one.point: one.label for one in bases if one.method != group.method}
+        only = next(iter(found.values())) if len(found) == 1 else None
+        return found.get(group.point, only)
 
 
 def collect(
@@ -121,7 +129,7 @@ def _best_on_dev(rows: Iterable[Score], chosen: Sequence[str]) -> list[Score]:
     """Return the rows, those of fine-tuning without the chosen axes and at their best point.
 
     It is for each task that with the highest mean score on the development set, over the seeds of
-    training and of fine-tuning.
+    training and of fine-tuning, among those that the fewest seeds lack: a seed may have diverged.
     """
     kept: list[Score] = []
     rivals: dict[tuple[str, ...], dict[str, list[Score]]] = {}
@@ -132,7 +140,7 @@ def _best_on_dev(rows: Iterable[Score], chosen: Sequence[str]) -> list[Score]:
         place = (row.data, row.split, row.metric, _key(row.axes, [*chosen, "seed"]))
         rivals.setdefault(place, {}).setdefault(_key(row.axes, ["seed"]), []).append(row)
     for points in rivals.values():
-        best = max(points.values(), key=lambda own: fmean(_dev(row) for row in own))
+        best = max(points.values(), key=lambda own: (len(own), fmean(map(_dev, own))))
         for row in best:
             axes = {axis: value for axis, value in row.axes.items() if axis not in chosen}
             kept.append(row.model_copy(update={"axes": axes}))
@@ -140,7 +148,8 @@ def _best_on_dev(rows: Iterable[Score], chosen: Sequence[str]) -> list[Score]:
 
 
 def _dev(row: Score) -> float:
-    return float(row.facts.get("dev") or -math.inf)
+    found = row.facts.get("dev")
+    return -math.inf if found is None else float(found)
 
 
 def _on_common(cells: dict[str, dict[str, Score]]) -> dict[str, dict[str, Score]]:
@@ -172,8 +181,12 @@ def _on_common(cells: dict[str, dict[str, Score]]) -> dict[str, dict[str, Score]
 
 
 def _groups(cells: Sequence[Cell], select: Sequence[str]) -> list[SeedGroup]:
-    """Return the groups by size and label, of a selected axis the best value alone."""
-    names = dict.fromkeys(axis for cell in cells for axis in cell.axes if axis not in PLACES)
+    """Return the groups by size and label, of a selected axis the best value alone.
+
+    That is the one of the lowest loss among those that the fewest seeds lack.
+    """
+    told = (*PLACES, *select)
+    names = dict.fromkeys(axis for cell in cells for axis in cell.axes if axis not in told)
     varied = [a for a in names if len({repr(cell.axes.get(a, ...)) for cell in cells}) > 1]
     ends = [axis.rpartition(".")[2] for axis in varied]
     short = {a: e if ends.count(e) == 1 else a for a, e in zip(varied, ends, strict=True)}
@@ -183,14 +196,25 @@ def _groups(cells: Sequence[Cell], select: Sequence[str]) -> list[SeedGroup]:
         beside.setdefault(_key(cell.axes, ["seed"]), []).append(cell)
     found = []
     for rivals in together.values():
-        best = [min(rivals.values(), key=lambda of: fmean(cell.valid_loss for cell in of))]
+        by_loss = sorted(rivals.values(), key=lambda of: fmean(cell.valid_loss for cell in of))
+        best = [max(by_loss, key=len)]
         for members in best if select else rivals.values():
             axes = members[0].axes
             method, size = str(axes.get("method", "model")), axes.get("sentences")
-            parts = [f"{short[axis]} {axes[axis]}" for axis in varied if axis in axes]
-            label = ", ".join([variants.TITLES.get(method, method), *parts])
-            ordered = tuple(sorted(members, key=lambda cell: cell.seed))
-            found.append(SeedGroup(label, method, size if isinstance(size, int) else None, ordered))
+            parts = {axis: f"{short[axis]} {axes[axis]}" for axis in varied if axis in axes}
+            own = [part for axis, part in parts.items() if not axis.startswith(FINETUNE)]
+            title = variants.TITLES.get(method, method)
+            chosen = [f"{axis.rpartition('.')[2]} {axes[axis]}" for axis in select if axis in axes]
+            found.append(
+                SeedGroup(
+                    ", ".join([title, *parts.values()]),
+                    method,
+                    size if isinstance(size, int) else None,
+                    tuple(sorted(members, key=lambda cell: cell.seed)),
+                    ", ".join([title, *own]),
+                    ", ".join(chosen),
+                )
+            )
     order = Results(tuple(found)).labels
     return sorted(found, key=lambda g: (g.sentences or math.inf, order.index(g.label)))
 
