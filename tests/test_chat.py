@@ -1,6 +1,7 @@
 """A chat model goes on answering: it replays its own chats, and its answers are counted."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -8,9 +9,13 @@ import tiny_judged
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from lingraft.corpus import streams
+from lingraft.corpus.split import SPLITS
+from lingraft.errors import UnsupportedModelError
 from lingraft.evaluation import samples, written
+from lingraft.recipe.methods import recipe_from
 from lingraft.rundir import Run
-from lingraft.tokenizer.documents import encode, end_of_text
+from lingraft.tokenizer.documents import as_lines, as_written, encode, end_of_text, read
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}"
@@ -84,19 +89,21 @@ def test_prompts_that_nothing_can_answer_are_refused_before_a_run(
 
 def test_a_chat_model_writes_chats_whose_marks_are_tokens(models, tmp_path, monkeypatch):
     tokenizer = AutoTokenizer.from_pretrained(models[0])
-    asked = []
+    asked, end = [], tokenizer.convert_tokens_to_ids("<|im_end|>")
 
     def go_on(model, prompts, *_):
         asked.append(prompts[0])
-        return [tokenizer(f" {'rain' if len(asked) % 2 else 'dog'}")["input_ids"][1:]] * len(
-            prompts
-        )
+        said = tokenizer(f" {'rain' if len(asked) % 2 else 'dog'}")["input_ids"][1:]
+        endless = [said] * (len(prompts) // 2)  # these are left out
+        return [*[[*said, end]] * (len(prompts) - len(endless)), *endless]
 
     monkeypatch.setattr(written, "go_on", go_on)
     written.write(str(models[0]), 100, tmp_path / "chats.jsonl", 0)
     chat = [{"role": "user", "content": " rain"}, {"role": "assistant", "content": " dog"}]
-    first, *_ = (tmp_path / "chats.jsonl").read_text("utf-8").splitlines()
-    assert json.loads(first) == {"text": tokenizer.apply_chat_template(chat, tokenize=False)}
+    first, *others = (tmp_path / "chats.jsonl").read_text("utf-8").splitlines()
+    assert len(others) + 1 == 16  # of 64, half of the turns and half of the answers ended
+    said = as_written(json.loads(first)["text"])
+    assert said == tokenizer.apply_chat_template(chat, tokenize=False)
     prompts = [tokenizer.decode(ids) for ids in asked]
     assert prompts == ["<|im_start|>user\n", f"{prompts[0]} rain<|im_end|><|im_start|>assistant\n"]
     (tmp_path / "train.txt").write_text(json.loads(first)["text"], "utf-8")
@@ -105,6 +112,52 @@ def test_a_chat_model_writes_chats_whose_marks_are_tokens(models, tmp_path, monk
         ids = np.fromfile(tmp_path / "train.bin", np.uint16).tolist()
         turns = tokenizer.apply_chat_template(chat, return_dict=False)
         assert (ids[1:-1] == turns) == special
+
+
+def test_a_base_model_with_a_chat_template_writes_documents(models, tmp_path, monkeypatch):
+    tokenizer = AutoTokenizer.from_pretrained(models[1])
+    tokenizer.chat_template = TEMPLATE
+    base = shutil.copytree(models[1], tmp_path / "base")
+    tokenizer.save_pretrained(base)
+    ids = tokenizer("the rain")["input_ids"][1:]
+    monkeypatch.setattr(written, "go_on", lambda model, prompts, *_: [ids] * len(prompts))
+    written.write(str(base), 10, tmp_path / "texts.jsonl", 0)
+    first = json.loads((tmp_path / "texts.jsonl").read_text("utf-8").splitlines()[0])
+    assert first == {"text": tokenizer.decode(ids, skip_special_tokens=True)}
+
+
+def test_turns_that_never_end_are_one_line(models, tmp_path, monkeypatch):
+    monkeypatch.setattr(written, "go_on", lambda model, prompts, *_: [[5]] * len(prompts))
+    with pytest.raises(UnsupportedModelError, match="writes no turns of at most 512 tokens"):
+        written.write(str(models[0]), 10, tmp_path / "texts.jsonl", 0)
+
+
+def test_short_chats_stay_whole_with_their_blank_lines(models, tmp_path, monkeypatch):
+    """Their marks are the same in all of them, and so in those that are held out."""
+    tokenizer = AutoTokenizer.from_pretrained(models[0])
+    tokenizer.bos_token = "<|im_start|>"  # as in Llama 3, whose template begins with it, too
+    template = "<|im_start|>{% for m in messages %}<|im_start|>{{ m.role }}\n\n{{ m.content }}"
+    template += "<|im_end|>{% endfor %}"
+    tokenizer.chat_template = template
+    said = [
+        f"the {word}\n\n    if rain:\n\tdog {number}" for number, word in enumerate("abcdefgh" * 8)
+    ]
+    chats = [
+        tokenizer.apply_chat_template([{"role": "user", "content": one}], tokenize=False)
+        for one in said
+    ]
+    rows = [json.dumps({"text": as_lines(chat)}) + "\n" for chat in chats]
+    text = tmp_path / "written-0.jsonl"
+    text.write_text("".join(rows))
+    stream = {"name": "en", "language": "en", "corpus": {
+        "text": [str(text)], "split_sentences": False, "whole_documents": True,
+        "max_characters": 10**6, "deduplicate": False,
+    }}  # fmt: skip
+    table = {"source": {"model": "m"}, "streams": [stream], "training": {"budget": "1 steps"}}
+    streams.prepare(recipe_from(table), tmp_path, {"en"})
+    folder = tmp_path / "en"
+    found = [as_written(one) for split in SPLITS for one in read(folder / f"{split}.txt")]
+    assert sorted(found) == sorted(chats)
 
 
 def test_answers_are_counted_by_how_they_end(models):

@@ -55,9 +55,9 @@ def test_a_causal_model_writes_by_its_probabilities(tmp_path, monkeypatch):
     monkeypatch.setattr(written, "LONGEST", 1)
     loaded = load_model(str(tiny_judged.save(tmp_path)))
     tokenizer = load_tokenizer(str(tmp_path))
-    tokenizer.batch_decode = lambda ids, **_: [row[0] for row in ids]
+    tokenizer.decode = lambda row, **_: row[0]
     batches = written._documents(loaded, tokenizer, np.random.default_rng(0))
-    found = np.bincount([one for _ in range(60) for one in next(batches)], minlength=312)
+    found = np.bincount([int(one) for _ in range(60) for one in next(batches)], minlength=312)
     with torch.no_grad():
         logits = loaded.model(torch.tensor([[tokenizer.bos_token_id]])).logits[0, -1]
     expected = logits.softmax(0).numpy()

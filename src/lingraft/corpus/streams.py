@@ -23,7 +23,7 @@ from lingraft.corpus.stage import SplitFile
 from lingraft.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -89,8 +89,13 @@ def inputs_of(stream: Stream) -> list[dict[str, Any]]:
     return files
 
 
-def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
+def prepare(recipe: Recipe, out: Path, written: Collection[str] = ()) -> dict[str, Any]:
     """Read, clean and split every stream.
+
+    Args:
+        recipe: names the streams.
+        out: the folder.
+        written: streams that models wrote, whose texts begin alike and are no test of anything.
 
     Returns:
         As `stage.prepare`; of several streams the sums, and each one's own under `streams`.
@@ -116,7 +121,8 @@ def prepare(recipe: Recipe, out: Path) -> dict[str, Any]:
             )
         except DataError as error:
             raise DataError(f"stream '{stream.name}': {error}") from error
-    remove_overlaps(folders, results)
+    given = {folder: one for folder, one in folders.items() if one.name not in written}
+    remove_overlaps(given, results)
     for stream in recipe.streams:
         logger.info("corpus: stream '%s', without what others hold out", stream.name)
         check_result(results[stream.name], stream.corpus)

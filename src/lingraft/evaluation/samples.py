@@ -14,7 +14,7 @@ from transformers import GenerationConfig
 
 from lingraft.models.rows import padded
 from lingraft.recipe.run import SAMPLE_TOKENS, SAMPLES_AT_ONCE
-from lingraft.tokenizer.documents import before
+from lingraft.tokenizer.documents import before, end_of_text
 from lingraft.tokenizer.frame import special_ids
 from lingraft.tokenizer.state import BYTE_OF
 
@@ -135,6 +135,12 @@ def generation_settings(
     )
 
 
+def ends_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> set[int]:
+    """Return the tokens that a model stops at: its checkpoint's and its tokenizer's."""
+    stored: Any = model.generation_config.eos_token_id
+    return {*(stored if isinstance(stored, list) else [stored]), tokenizer.eos_token_id} - {None}
+
+
 def beginnings(documents: Sequence[str], number: int) -> list[tuple[str, str]]:
     """Return beginnings of documents and what stands behind them, the same for every tokenizer.
 
@@ -174,8 +180,9 @@ def continuations(
         For each `beginning`, `greedy`, `drawn` (top-p 0.9, temperature 1) and `written`, what the
         author wrote there, as many characters as the longer continuation.
     """
-    tokens, eos = min(SAMPLE_TOKENS, max(1, longest // 2)), tokenizer.eos_token_id
-    shared = {"max_new_tokens": tokens, "eos_token_id": eos}
+    tokens, ends = min(SAMPLE_TOKENS, max(1, longest // 2)), {*end_of_text(tokenizer)}
+    ends |= {tokenizer.eos_token_id} - {None}
+    shared = {"max_new_tokens": tokens, "eos_token_id": sorted(ends) or None}
     modes = {
         "greedy": generation_settings(model, tokenizer, do_sample=False, **shared),
         "drawn": generation_settings(model, tokenizer, **DRAWN, **shared),
@@ -249,8 +256,7 @@ def answers(
         for turn in user
     ]
     answered = [*user[:1], {"role": "assistant", "content": "0"}]
-    stored: Any = model.generation_config.eos_token_id
-    ends = {*(stored if isinstance(stored, list) else [stored]), tokenizer.eos_token_id} - {None}
+    ends = ends_of(model, tokenizer)
     turn: Any = tokenizer.apply_chat_template(answered, return_dict=False)
     tokens = min(ANSWER_TOKENS, max(1, longest // 2))
     settings = generation_settings(

@@ -16,7 +16,7 @@ import torch
 from lingraft.corpus.readers.columns import model_parts
 from lingraft.devices import device_for
 from lingraft.errors import UnsupportedModelError
-from lingraft.evaluation.samples import DRAWN, TOP_P, generation_settings, go_on
+from lingraft.evaluation.samples import DRAWN, TOP_P, ends_of, generation_settings, go_on
 from lingraft.evaluation.scorer import HiddenItem, Scorer
 from lingraft.files import write_rows
 from lingraft.log import progress
@@ -24,7 +24,7 @@ from lingraft.models import source
 from lingraft.pretrained.load import longest_text
 from lingraft.recipe.streams import MODEL_PREFIX
 from lingraft.tokenizer import files as tokenizer_files
-from lingraft.tokenizer.documents import before
+from lingraft.tokenizer.documents import as_lines, before, end_of_text
 from lingraft.tokenizer.shards import special_ids_around
 from lingraft.training.objectives.common import TokenIds
 
@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 
 AT_ONCE = 64
 """Texts that are written together."""
-LONGEST = 256
-"""Tokens of a causal model's document."""
+LONGEST, TURN = 256, 512
+"""Tokens of a causal model's document, and of a turn in its chats; longer turns are left out."""
+MOST_DRY = 10
+"""Times in a row that a model may write chats of which no turn ends."""
 SENTENCE = (8, 40)
 """Fewest and most tokens of a masked model's sentence."""
 MARK = "\N{WHITE SMILING FACE}"
@@ -84,8 +86,10 @@ def write(name: str, tokens: int, path: Path, seed: int) -> None:
         UnsupportedModelError: an encoder–decoder, which reads before it writes.
     """
     tokenizer, loaded = tokenizer_files.load(name), source.load_model(name)
-    chats = _chats if tokenizer.chat_template else _documents
-    draw = {"causal": chats, "masked": _sentences}.get(loaded.family.kind)
+    kind = loaded.family.kind
+    chats = kind == "causal" and _end_of_turn(loaded, tokenizer) is not None
+    draw = {"causal": _chats if chats else _documents, "masked": _sentences}.get(kind)
+    shown = as_lines if kind == "causal" else str
     if draw is None:
         raise UnsupportedModelError(
             f"{MODEL_PREFIX}{name}: an encoder–decoder writes no text of its own; give files"
@@ -93,12 +97,17 @@ def write(name: str, tokens: int, path: Path, seed: int) -> None:
 
     def rows() -> Iterator[dict[str, str]]:
         left, batches = tokens, draw(loaded, tokenizer, np.random.default_rng(seed))
+        dry = 0
         while left > 0:
             texts = next(batches)
-            written = max(1, sum(map(len, tokenizer(texts, verbose=False)["input_ids"])))
+            dry = 0 if texts else dry + 1
+            if dry == MOST_DRY:
+                problem = f"writes no turns of at most {TURN} tokens; give files"
+                raise UnsupportedModelError(f"{MODEL_PREFIX}{name}: {problem}")
+            written = sum(len(tokenizer(text, verbose=False)["input_ids"]) or 1 for text in texts)
             left -= written
             ticker.advance(written)
-            yield from ({"text": text} for text in texts)
+            yield from ({"text": shown(text)} for text in texts)
 
     with torch.no_grad(), progress(name, tokens, "tokens") as ticker:
         write_rows(path, rows())
@@ -108,50 +117,72 @@ def _writer(
     loaded: LoadedSource,
     tokenizer: PreTrainedTokenizerFast,
     numbers: np.random.Generator,
+    longest: int,
     likeliest: float,
-) -> Callable[[list[list[int]]], list[str]]:
-    """Return a function that goes on with prompts, up to the end of a text or turn.
+) -> Callable[[list[list[int]]], list[tuple[str, bool]]]:
+    """Return a function that goes on with prompts, and says which text or turn came to its end.
 
     Tokens are drawn from the `likeliest` share of the probability.
     """
     model: Any = loaded.model.to(device_for())
-    most = min(LONGEST, longest_text(model.config, 0) // 2)
-    limits = {"max_new_tokens": most, "eos_token_id": tokenizer.eos_token_id}
+    most = min(longest, longest_text(model.config, 0) // 2)
+    ends = ends_of(model, tokenizer) | {*end_of_text(tokenizer)}
+    limits = {"max_new_tokens": most, "eos_token_id": sorted(ends) or None}
     drawn = {**DRAWN, "top_p": likeliest}
     settings = generation_settings(model, tokenizer, **drawn, **limits)
 
-    def write(prompts: list[list[int]]) -> list[str]:
-        ids = go_on(model, prompts, settings, int(numbers.integers(2**32)), AT_ONCE)
-        return tokenizer.batch_decode(ids, skip_special_tokens=True)
+    def write(prompts: list[list[int]]) -> list[tuple[str, bool]]:
+        rows = go_on(model, prompts, settings, int(numbers.integers(2**32)), AT_ONCE)
+        texts = (str(tokenizer.decode(row, skip_special_tokens=True)) for row in rows)
+        return [(text, not ends.isdisjoint(row)) for text, row in zip(texts, rows, strict=True)]
 
     return write
+
+
+def _end_of_turn(loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast) -> int | None:
+    """Return the token behind an answer at which the model stops; None of a base model.
+
+    Some base models have a chat template, too.
+    """
+    if not tokenizer.chat_template:
+        return None
+    said = [{"role": "user", "content": "0"}, {"role": "assistant", "content": MARK}]
+    behind = str(tokenizer.apply_chat_template(said, tokenize=False)).rpartition(MARK)[2]
+    ids: Any = tokenizer(behind, add_special_tokens=False)["input_ids"]
+    return next(iter(token for token in ids if token in ends_of(loaded.model, tokenizer)), None)
 
 
 def _documents(
     loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast, numbers: np.random.Generator
 ) -> Iterator[list[str]]:
     """Draw documents of a causal model, some at a time, without end."""
-    write = _writer(loaded, tokenizer, numbers, 1.0)
+    write = _writer(loaded, tokenizer, numbers, LONGEST, 1.0)
     start = before(tokenizer) or [tokenizer.eos_token_id or 0]
     while True:
-        yield write([start] * AT_ONCE)
+        yield [text for text, _ in write([start] * AT_ONCE)]
 
 
 def _chats(
     loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast, numbers: np.random.Generator
 ) -> Iterator[list[str]]:
     """Draw what users say, and the answers, in the chat template, without end (Xu et al. 2024)."""
-    write = _writer(loaded, tokenizer, numbers, TOP_P)
+    write = _writer(loaded, tokenizer, numbers, TURN, TOP_P)
     template = tokenizer.apply_chat_template
     said = {"role": "user", "content": MARK}
     start = str(template([said], tokenize=False)).partition(MARK)[0]
     begun: Any = tokenizer(start, add_special_tokens=False)["input_ids"]
+    first = str(tokenizer.decode(before(tokenizer)))  # comes before every document once more
     while True:
-        chats: Any = [[said | {"content": text}] for text in write([begun] * AT_ONCE)]
-        asked: Any = template(chats, add_generation_prompt=True, return_dict=False)
-        for chat, answer in zip(chats, write(asked), strict=True):
-            chat.append({"role": "assistant", "content": answer})
-        yield [str(template(chat, tokenize=False)) for chat in chats]
+        asked = [[said | {"content": text}] for text, ended in write([begun] * AT_ONCE) if ended]
+        prompts: Any = [
+            template(chat, add_generation_prompt=True, return_dict=False) for chat in asked
+        ]
+        chats = [
+            [*chat, {"role": "assistant", "content": answer}]
+            for chat, (answer, ended) in zip(asked, write(prompts), strict=True)
+            if ended
+        ]
+        yield [str(template(chat, tokenize=False)).removeprefix(first) for chat in chats]
 
 
 def _sentences(

@@ -114,7 +114,8 @@ def corpus(context: Context) -> str:
         seed = context.seed_for("written text")
         texts = tuple(with_written(stream, folder, seed) for stream in recipe.streams)
         files = recipe.model_copy(update={"streams": texts})
-        result.update(streams.prepare(files, folder), contents=stage_fingerprint)
+        written = {stream.name for stream in recipe.streams if stream.is_written}
+        result.update(streams.prepare(files, folder, written), contents=stage_fingerprint)
         for stream in recipe.texts:
             splits = result.get("streams", {}).get(stream.name, result)["splits"]
             needed = ("valid", "test") if recipe.phases else ("test",)

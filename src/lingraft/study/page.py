@@ -209,7 +209,7 @@ def _column(
         mean, spread = group.mean(metric), group.deviation(metric)
         decimals = len(record.show(mean).partition(".")[2])
         under = [] if spread is None else [f"± {numbers.fixed(spread, decimals)}"]
-        gap = base and analysis.difference(group, base, metric, resampling)
+        gap = None if base is None else analysis.difference(group, base, metric, resampling)
         if gap is not None:
             bounds = numbers.between(gap.low, gap.high, decimals, sign=True)
             p = "" if gap.larger_p is None else numbers.probability(gap.larger_p)

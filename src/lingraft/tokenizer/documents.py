@@ -59,6 +59,28 @@ def read(text_path: Path) -> Iterator[str]:
             yield BETWEEN_LINES.join(document)
 
 
+SHOWN: dict[str, Any] = {" ": "\u2420", "\t": "\u2409"}
+BLANK = "\u2424"
+"""Signs for white space that the corpus stage would take away, in text that a model has written."""
+
+
+def as_lines(text: str) -> str:
+    """Write a text so that blank lines and indentation stay."""
+    lines = []
+    for line in text.split(BETWEEN_LINES):
+        words = line.lstrip(" \t")
+        indent = line[: len(line) - len(words)].translate(str.maketrans(SHOWN))
+        lines.append(f"{indent}{words}" or BLANK)
+    return BETWEEN_LINES.join(lines)
+
+
+def as_written(document: str) -> str:
+    """Take back what `as_lines` has done."""
+    for space, sign in SHOWN.items():
+        document = document.replace(sign, space)
+    return document.replace(BLANK, "")
+
+
 def lines_within(text_path: Path) -> Iterator[str]:
     """Yield the lines of a corpus file, with the line ends before and behind them in a document."""
     for document in read(text_path):
@@ -147,7 +169,7 @@ def encode(
         out: folder that the files go to.
         split: first part of their names.
         max_tokens: of the context, which the model reads at once.
-        special: as in `write_rows`.
+        special: as in `write_rows`, of text that a model has written.
 
     Returns:
         As `shards.encode`: `sentences` are documents, and `cut` those of more than the context;
@@ -156,7 +178,8 @@ def encode(
     end = end_of_text(tokenizer)
     if not end and split.endswith("train"):
         logger.warning("the tokenizer has no eos_token, so the model learns no end to stop at")
-    prefix, chunks = before(tokenizer), portions(read(text_path), AT_ONCE, len)
+    texts = map(as_written, read(text_path)) if special else read(text_path)
+    prefix, chunks = before(tokenizer), portions(texts, AT_ONCE, len)
     starts = np.arange(len(document_starts(text_path)))
     around, how = (prefix, end), {"cuts": False, "special": special}
     counts = write_rows(tokenizer, chunks, starts, around, max_tokens + 1, out / split, **how)
