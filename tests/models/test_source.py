@@ -121,6 +121,13 @@ def test_a_token_that_a_model_cannot_read_without_is_named(family, key, tiny_sou
         packed_model(loaded.model, loaded.family)
 
 
+def test_a_padding_token_that_ends_texts_learns(tiny_source, tmp_path):
+    changed_config(tiny_source("llama"), tmp_path, pad_token_id=2, eos_token_id=[2, 3])
+    embeddings = load_model(str(tmp_path)).model.get_input_embeddings()
+    embeddings(torch.tensor([[2, 5]])).sum().backward()
+    assert embeddings.weight.grad[[2, 5]].ne(0).all()
+
+
 LONG, NAN, ZERO = 100, 101, 102
 
 

@@ -137,6 +137,10 @@ def load(
         variant=variant_of([MODULES[part] for part in paths]),
         **options,
     )
+    embeddings: Any = model.get_input_embeddings()
+    ends = model.config.eos_token_id
+    if getattr(embeddings, "padding_idx", None) in (ends if isinstance(ends, list) else [ends]):
+        embeddings.padding_idx = None  # the token is read, too, so that its row has to learn
     for part, path in paths.items():
         module = MODULES[part]
         size = int(read_json(path)[module.size_key])

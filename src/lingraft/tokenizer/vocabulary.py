@@ -9,6 +9,7 @@ are a part of a character match byte for byte.
 from __future__ import annotations
 
 import dataclasses
+import string
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,7 @@ from lingraft.tokenizer.frame import kept_ids, language_codes, special_ids
 from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, LANGUAGE_CODE, PLACEHOLDER, WORD_START
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Sequence
 
     from transformers import PreTrainedTokenizerBase
 
@@ -63,6 +64,25 @@ class Vocabulary:
     code: int | None = None
     """Id of the language code that stands around sentences; None where none does."""
 
+    alone: frozenset[int] = frozenset()
+    """Ids of pieces that stand apart from letters around them: WordPiece's signs and Chinese."""
+
+    @property
+    def forms(self) -> dict[Canonical, int]:
+        """Return the lowest id of each form; what stands alone has both of a word."""
+        inside = {Canonical(False, form.text): i for i, form in self._standing_alone()}
+        return inside | first_of_each(self.canonical)
+
+    def _standing_alone(self) -> list[tuple[int, Canonical]]:
+        return [(i, form) for i in sorted(self.alone) if (form := self.canonical[i]) is not None]
+
+    def sought(self, index: int) -> tuple[Canonical, ...]:
+        """Return the forms under which a piece is looked for in another vocabulary, in order."""
+        form = self.canonical[index]
+        if form is None:
+            return ()
+        return (Canonical(False, form.text), form) if index in self.alone else (form,)
+
     @property
     def code_ids(self) -> frozenset[int]:
         """Return the ids of all language codes."""
@@ -92,6 +112,10 @@ class Vocabulary:
             else canonical_form(piece, kind)
             for index, piece in enumerate(pieces)
         ]
+        alone = _alone(tokenizer, pieces) if kind == "wordpiece" else frozenset()
+        for index, piece in enumerate(pieces):  # no text is read by the form inside a word
+            if alone and piece.startswith("##") and ids.get(piece[2:]) in alone:
+                canonical[index] = None
         tokens = tokenizer.special_tokens_map
         specials = {
             role: ids[str(tokens[name])]
@@ -100,7 +124,8 @@ class Vocabulary:
         }
         codes = set(language_codes(tokenizer).values())
         code = next((i for i in tokenizer("0")["input_ids"] if i in codes), None) if codes else None
-        return cls(len(pieces), pieces, canonical, specials, frozenset(special), kept_tokens, code)
+        own = (specials, frozenset(special), kept_tokens, code, alone - special)
+        return cls(len(pieces), pieces, canonical, *own)
 
     def unmatched(self, ids: Collection[int]) -> Vocabulary:
         """Return the same without a form of these ids' pieces, so that none is matched by them."""
@@ -128,7 +153,30 @@ class Vocabulary:
             pieces=self.pieces[:rows],
             canonical=self.canonical[:rows],
             special_ids=frozenset(index for index in self.special_ids if index < rows),
+            alone=frozenset(index for index in self.alone if index < rows),
         )
+
+
+def first_of_each(forms: Iterable[Canonical | None]) -> dict[Canonical, int]:
+    """Return the lowest id of each form."""
+    found = [(form, index) for index, form in enumerate(forms) if form is not None]
+    return dict(reversed(found))
+
+
+def _alone(tokenizer: PreTrainedTokenizerBase, pieces: Sequence[str]) -> frozenset[int]:
+    """Return the ids of single signs that a tokenizer cuts off the letter before them."""
+    backend = tokenizer.backend_tokenizer
+    if backend.pre_tokenizer is None:
+        return frozenset()
+    found = set()
+    for index, piece in enumerate(pieces):
+        if (len(piece) == 1 and not piece.isascii()) or piece in string.punctuation:
+            text = f"a{piece}"
+            text = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
+            words = backend.pre_tokenizer.pre_tokenize_str(text)
+            if len(words) > 1 and words[0][0] == "a":
+                found.add(index)
+    return frozenset(found)
 
 
 def canonical_form(piece: str, kind: Kind) -> Canonical | None:

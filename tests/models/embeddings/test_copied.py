@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from transformers import BertTokenizer
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from lingraft.errors import DataError
 from lingraft.models.embeddings import INITIALIZERS
@@ -35,10 +37,11 @@ def initialised(
     source: Vocabulary,
     target: Vocabulary,
     material: Material | None = None,
+    **options: bool,
 ) -> Initialised:
     generator = torch.Generator().manual_seed(0)
     function = INITIALIZERS[name].function
-    return function(source_VD, source, target, generator=generator, material=material)
+    return function(source_VD, source, target, generator=generator, material=material, **options)
 
 
 def built(source_VD: torch.Tensor, *plan: object) -> Initialised:
@@ -78,10 +81,57 @@ def test_a_combined_row_is_the_weighted_sum_of_its_sources():
 
 def test_the_output_bias_is_carried_over_as_the_rows_were():
     combination = Combination(np.array([0, 2]), np.array([0.75, 0.25], dtype=np.float32))
-    rules = ("fresh", "exact", "combined", "pad")
-    provenance = Provenance(rules, np.array([-1, 1, -1, -1]), {2: combination})
+    rules = ("fresh", "exact", "combined", "pad", "learnt")  # the last one without a bias
+    sums = {2: combination, 4: combination}
+    provenance = Provenance(rules, np.array([-1, 1, -1, -1, -1]), sums)
     bias_V = torch.tensor([4.0, 5.0, 8.0, 9.0], dtype=torch.bfloat16)
-    assert provenance.carry(bias_V).tolist() == [0.0, 5.0, 5.0, 0.0]
+    assert provenance.carry(bias_V).tolist() == [0.0, 5.0, 5.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("roles", [("eos",), ("bos", "eos"), ("unk",)])
+def test_a_padding_token_that_is_read_has_the_row_of_its_other_role(roles):
+    def with_roles(*pieces: str, **specials: int) -> Vocabulary:
+        forms = [None] * 2 + [canonical_form(piece, "unigram") for piece in pieces[2:]]
+        return Vocabulary(len(pieces), list(pieces), forms, specials, frozenset({0, 1}))
+
+    source = with_roles("<p>", "</s>", "a", pad=0, **dict.fromkeys(roles, 1))
+    target = with_roles("<s>", "<end>", "a", pad=1, **dict.fromkeys(roles, 1))
+    rows = torch.tensor([[9.0], [5.0], [1.0]])
+    made = initialised("match", rows, source, target, copy_special_tokens=True)
+    assert made.target_UD[1:].tolist() == [[5.0], [1.0]]
+    assert made.provenance.rules[1:] == ("special", "exact")
+
+
+def test_bytes_have_the_rows_of_byte_level_pieces():
+    letter, high = "e", bytes_to_unicode()[0xEA]
+    source = vocabulary(letter, high, kind="byte-bpe")
+    target = vocabulary("<0x65>", "<0xEA>", "<0xEB>")
+    rows = torch.tensor([[1.0], [2.0]])
+    made = initialised("match", rows, source, target, copy_special_tokens=True)
+    assert made.provenance.rules == ("fresh", "exact", "fresh")
+    assert made.target_UD[1].tolist() == [2.0]
+
+
+def test_signs_and_chinese_of_wordpiece_stand_within_words_elsewhere():
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *("国", "##国", ",", "##,", "th", "##th"),
+    ]
+    of_words = BertTokenizer(vocab={piece: index for index, piece in enumerate(pieces)})
+    bert = Vocabulary.of(of_words)
+    assert {pieces[index] for index in bert.alone} == {"国", ","}
+    rows = torch.arange(float(len(pieces)))[:, None]
+    asked = ("▁国", "国", ",", "▁,", "th")
+    made = initialised("match", rows, bert, vocabulary(*asked))
+    assert [pieces[i] for i in made.provenance.source_ids] == ["国", "国", ",", ",", "##th"]
+    source = vocabulary("▁国", "国", "▁,", "th")  # and in the other direction
+    made = initialised("match", torch.arange(4.0)[:, None], source, bert)
+    found = dict(zip(pieces, made.provenance.source_ids.tolist(), strict=True))
+    assert (found["国"], found[","], found["##国"], found["##th"]) == (1, 2, -1, 3)
 
 
 def test_fresh_rows_do_not_depend_on_what_is_matched():

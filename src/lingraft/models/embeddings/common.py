@@ -17,6 +17,7 @@ from torch.nn.functional import embedding_bag
 
 from lingraft.errors import RecipeError, UnsupportedModelError
 from lingraft.files import write_text
+from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -90,9 +91,11 @@ class Provenance:
 
         Returns:
             [U] float32 on the CPU: the value of the row that was copied, the same weighted sum
-            where rows were combined, 0 elsewhere.
+            where rows were combined, 0 elsewhere, and of rows that were learnt without.
         """
-        return self._carried(source_V[:, None], torch.zeros(len(self.rules), 1))[:, 0]
+        carried_U = self._carried(source_V[:, None], torch.zeros(len(self.rules), 1))[:, 0]
+        carried_U[[index for index, rule in enumerate(self.rules) if rule == "learnt"]] = 0.0
+        return carried_U
 
     def carry_rows(
         self,
@@ -235,6 +238,8 @@ def build(
             "they do not belong together, or the model's embeddings were never resized"
         )
     pad = target.specials.get("pad", -1)
+    if pad in [index for role, index in target.specials.items() if role != "pad"]:
+        pad = -1  # it is read, too
     copies = dict(plan.matches) | _specials(source, target, by_role=copy_special_tokens)
     copies.pop(pad, None)
     combined = {
@@ -281,6 +286,13 @@ def _of_the_same_name(source: Vocabulary, target: Vocabulary) -> dict[int, tuple
         piece: index
         for index, (piece, form) in enumerate(zip(source.pieces, source.canonical, strict=True))
         if piece and form is None
+    }
+    forms = source.forms  # of bytes that are no letter by themselves byte-level BPE has pieces
+    bytes_of = {f"<0x{byte:02X}>": Canonical(False, bytes([byte])) for byte in range(0x80, 0x100)}
+    source_ids |= {
+        piece: forms[form]
+        for piece, form in bytes_of.items()
+        if form in forms and piece not in source_ids
     }
     return {
         index: ("special" if index in target.special_ids else "exact", source_ids[piece])

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lingraft.models.embeddings.common import RowPlan
-from lingraft.tokenizer.vocabulary import Canonical
+from lingraft.tokenizer.vocabulary import Canonical, first_of_each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from lingraft.models.embeddings.common import Inputs
     from lingraft.tokenizer.vocabulary import Vocabulary
@@ -70,12 +70,6 @@ def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canon
     return Canonical(form.word_start, text.encode()) if text else None
 
 
-def first_of_each(forms: Iterable[Canonical | None]) -> dict[Canonical, int]:
-    """Return the lowest id of each form."""
-    found = [(form, index) for index, form in enumerate(forms) if form is not None]
-    return dict(reversed(found))
-
-
 @dataclass(frozen=True)
 class Cascade:
     """The source's pieces in the order in which a piece is looked for among them."""
@@ -86,7 +80,7 @@ class Cascade:
 
     @classmethod
     def of(cls, source: Vocabulary) -> Cascade:
-        exact = first_of_each(source.canonical)
+        exact = source.forms
         stages = {
             rule: first_of_each(normalised(form, normalise) for form in source.canonical) | exact
             for rule, normalise in STAGES.items()
@@ -116,8 +110,9 @@ def find_matches(
     """
     cascade = cascade or Cascade.of(source)
     matches = find_exact_matches(source, target)
-    for target_id, form in enumerate(target.canonical):
-        if form is not None and target_id not in matches and (hit := cascade.find(form)):
+    for target_id in range(target.size):
+        hits = map(cascade.find, () if target_id in matches else target.sought(target_id))
+        if hit := next(filter(None, hits), None):
             matches[target_id] = hit
     return matches
 
@@ -127,12 +122,13 @@ def find_exact_matches(source: Vocabulary, target: Vocabulary) -> dict[int, tupl
 
     Where the source has a piece of the very same spelling, that is the one.
     """
-    exact = first_of_each(source.canonical)
+    exact = source.forms
     spelt = {source.pieces[i]: i for i, form in enumerate(source.canonical) if form is not None}
     matches: dict[int, tuple[str, int]] = {}
-    for target_id, form in enumerate(target.canonical):
-        if form is not None and form in exact:
+    for target_id in range(target.size):
+        form = next((form for form in target.sought(target_id) if form in exact), None)
+        if form is not None:
             twin = spelt.get(target.pieces[target_id], exact[form])
-            same = source.canonical[twin] == form
+            same = source.canonical[twin] == target.canonical[target_id]
             matches[target_id] = ("exact", twin if same else exact[form])
     return matches

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lingraft.models.embeddings.match import first_of_each
 from lingraft.tokenizer.files import kind_of
 from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, WORD_START
-from lingraft.tokenizer.vocabulary import Canonical, Vocabulary
+from lingraft.tokenizer.vocabulary import Canonical, Vocabulary, first_of_each
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
