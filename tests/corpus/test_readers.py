@@ -66,6 +66,7 @@ def is_refused(path: Path, data: bytes) -> bool:
         ("a.ndjson.bz2", bz2.compress(JSONL), EXPECTED),
         ("kowiki.xml", DUMP, [("kowiki:5", ONE)]),
         ("kowiki.xml.bz2", bz2.compress(DUMP), [("kowiki:5", ONE)]),
+        ("ko-articles1.xml-p1p412.bz2", bz2.compress(DUMP), [("kowiki:5", ONE)]),
         ("a.html", PAGE, [(readers.content_id(ONE), ONE)]),
         ("a.wet.gz", gzip.compress(WET), [("http://a.kr/b", ONE)]),
     ],

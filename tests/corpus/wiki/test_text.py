@@ -80,6 +80,9 @@ def test_a_page_gives_its_text_and_a_mark_where_something_is_missing(language):
 # What is shown of it; None where a sentence misses it.
 INSERTED: dict[str, str | None] = {
     "[[서울특별시|서울]]": "서울",
+    "3 × 10<sup>8</sup> m": None,
+    "10<sup>−3</sup>": None,
+    "H<sub>2</sub>O, 5 km<sup>2</sup>": "H2O, 5 km2",
     "'''굵은''' ''글''": "굵은 글",
     "{{nowrap|12 [[km]]}}": "12 km",
     "{{lang|en|Seoul}}": "Seoul",

@@ -105,11 +105,14 @@ class Counts:
 
 
 def kind(path: PurePath) -> str:
-    """Return the suffix of a file in small letters, without that of its compression."""
+    """Return the suffix of a file in small letters, without that of its compression.
+
+    Wikimedia names parts of a dump by their pages: articles1.xml-p1p41242.bz2.
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    return re.sub(r"(?<=\.xml)-p\d+p\d+\Z", "", suffixes[-1]) if suffixes else ""
 
 
 def delimiter_of(head: str) -> str:

@@ -61,6 +61,8 @@ TEXT_TAGS = re.compile(
     "abbr|b|bd[io]|big|cite|code|data|del|dfn|em|font|i|ins|kbd|mark|q|rb|rbc|ruby|s|samp|small|"
     "span|strike|strong|su[bp]|time|tt|u|var|wbr|noinclude|onlyinclude"
 )
+POWER = re.compile(r"(?<=\d)<sup\b[^<>]*>\s*[-+−–]?\d", re.IGNORECASE)
+"""An exponent behind a number, which would be another number beside it."""
 TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)(?:[\s/][^<>]*)?>")
 # Innermost ones; a line that begins another table ends the search, so that the time is linear.
 TABLE = re.compile(
@@ -184,7 +186,7 @@ def _prepared(text: str) -> str:
         text, count = TABLE.subn(BLOCK, text)
         if not count:
             break
-    text = TAG.sub(_tag, TABLE_LEFT.sub(HOLE, text)).replace("<", LESS)
+    text = TAG.sub(_tag, POWER.sub(HOLE, TABLE_LEFT.sub(HOLE, text))).replace("<", LESS)
     text = EQUALS_FIRST.sub(EQUALS, LIST_MARK.sub("", HEADING.sub("", text)))
     return "\n".join(map(_without_quotes, text.split("\n")))
 
