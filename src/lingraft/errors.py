@@ -69,12 +69,15 @@ def writing(place: Path, mend: str) -> Iterator[None]:
         raise DataError(f"{where}: cannot be written: {error.strerror or error}; {mend}") from None
 
 
-NO_MEMORY = re.compile("DefaultCPUAllocator|could not create a primitive|annot allocate memory")
-"""Words of torch and oneDNN on a CPU whose memory is full; torch has a class for GPUs alone."""
+NO_MEMORY = re.compile(
+    "DefaultCPUAllocator|could not create a primitive|annot allocate memory|"
+    "CUBLAS_STATUS_ALLOC_FAILED|CUDA error: out of memory"
+)
+"""Words of torch and oneDNN where memory is full; torch has a class for its own GPU allocator."""
 
 
 def is_memory_full(error: BaseException) -> bool:
-    """Return whether an error says that the machine's own memory is full."""
+    """Return whether an error says that memory is full; torch's class for GPUs is not asked."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     if isinstance(error, MemoryError):

@@ -43,9 +43,10 @@ FIRST_FUSED = (8, 0)
 def uses_segments(device: torch.device) -> bool:
     """Return whether models attend by segments on a device; a CPU keeps products under a mask.
 
-    `LINGRAFT_ATTENTION=mask` in the environment keeps the mask of all pairs on a GPU too.
+    So do GPUs before Ampere, for which the compiled kernels are slow or missing.
+    `LINGRAFT_ATTENTION=mask` in the environment keeps the mask of all pairs on every GPU.
     """
-    return device.type == "cuda" and os.environ.get("LINGRAFT_ATTENTION") != "mask"
+    return has_fused(device) and os.environ.get("LINGRAFT_ATTENTION") != "mask"
 
 
 class Bounds(NamedTuple):
@@ -83,7 +84,10 @@ class Starts:
         places_P = torch.where(is_start_NT.flatten(), places_P, rows * tokens)
         missing = number + 1 - len(places_P)
         places_P = torch.nn.functional.pad(places_P, (0, max(0, missing)), value=rows * tokens)
-        return cls(places_P.sort().values[: number + 1].contiguous(), longest)
+        places_P = places_P.sort().values[: number + 1].contiguous()
+        if has_fused(places_P.device):  # compiled once, however many there are
+            torch._dynamo.maybe_mark_dynamic(places_P, 0)
+        return cls(places_P, longest)
 
 
 def power_of_two(number: int) -> int:

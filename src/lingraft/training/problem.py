@@ -239,10 +239,8 @@ def gradients(
 
 
 def can_be_halved(error: Exception, accelerator: Accelerator) -> bool:
-    """Return whether memory is full, and smaller passes can help; give back what is held idle."""
+    """Return whether memory is full, and smaller passes can help."""
     is_full = isinstance(error, torch.OutOfMemoryError) or is_memory_full(error)
-    if accelerator.device.type == "cuda":
-        torch.cuda.empty_cache()
     return is_full and accelerator.num_processes == 1
 
 
@@ -251,6 +249,8 @@ def halve(problem: Problem) -> bool:
     if problem.micro_batch_tokens <= FEWEST:
         return False
     problem.micro_batch_tokens //= 2
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()  # what the pass that failed has left idle
     logger.warning(
         "memory is full: training goes on with %d tokens at once "
         "(hardware.micro_batch_tokens), and the same sums",
