@@ -115,7 +115,7 @@ def test_each_situation_gets_what_was_measured_or_what_replaced_it(line):
     ("facts", "decay"),
     [
         ("masked 256 1M   0.3M -", 1.0),
-        ("masked 384 1M   0.3M -", 2.0),
+        ("masked 384 1M   0.3M -", None),
         ("masked 256 2M   0.3M -", 0.51),
         ("masked 256 10M  1M   -", 0.2),
         ("masked 256 1M   0.3M scratch", 0.51),

@@ -277,7 +277,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "training.weight_decay": (
         Row(
             decay_for,
-            "masked many-passes wide",
+            "narrow many-passes",
             "read many times, text is learnt by heart",
             measured="at-once short !little",
         ),
@@ -285,9 +285,9 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "training.mean_teacher": (
         Row(
             0.5,
-            "masked many-passes wide words-alone",
+            "narrow many-passes words-alone",
             "its labels are less sure of what was learnt by heart",
-            measured="narrow at-once short !little",
+            measured="at-once short !little",
         ),
     ),
     "training.warmup": (Row(0.1, why="a tenth of a phase, as in all studies"),),
