@@ -237,9 +237,7 @@ def build(
             "embedding rows; "
             "they do not belong together, or the model's embeddings were never resized"
         )
-    pad = target.specials.get("pad", -1)
-    if pad in [index for role, index in target.specials.items() if role != "pad"]:
-        pad = -1  # it is read, too
+    pad = _padding(target)
     copies = dict(plan.matches) | _specials(source, target, by_role=copy_special_tokens)
     copies.pop(pad, None)
     combined = {
@@ -265,6 +263,13 @@ def build(
         target_UD[pad], rules[pad] = 0.0, "pad"
     provenance = Provenance(tuple(rules), source_ids, combined)
     return Initialised(target_UD, provenance)
+
+
+def _padding(target: Vocabulary) -> int:
+    """Return the padding token, if it has no other role in which it is read; else -1."""
+    others = {index for role, index in target.specials.items() if role != "pad"}
+    pad = target.specials.get("pad", -1)
+    return -1 if pad in others else pad
 
 
 def _specials(
