@@ -15,7 +15,7 @@ from lingraft.errors import UnsupportedModelError
 from lingraft.evaluation import samples, written
 from lingraft.recipe.methods import recipe_from
 from lingraft.rundir import Run
-from lingraft.tokenizer.documents import as_lines, as_written, encode, end_of_text, read
+from lingraft.tokenizer.documents import WRITTEN, as_lines, encode, end_of_text, read
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}"
@@ -102,7 +102,7 @@ def test_a_chat_model_writes_chats_whose_marks_are_tokens(models, tmp_path, monk
     chat = [{"role": "user", "content": " rain"}, {"role": "assistant", "content": " dog"}]
     first, *others = (tmp_path / "chats.jsonl").read_text("utf-8").splitlines()
     assert len(others) + 1 == 16  # of 64, half of the turns and half of the answers ended
-    said = as_written(json.loads(first)["text"])
+    said = json.loads(first)["text"].translate(WRITTEN)
     assert said == tokenizer.apply_chat_template(chat, tokenize=False)
     prompts = [tokenizer.decode(ids) for ids in asked]
     assert prompts == ["<|im_start|>user\n", f"{prompts[0]} rain<|im_end|><|im_start|>assistant\n"]
@@ -156,7 +156,7 @@ def test_short_chats_stay_whole_with_their_blank_lines(models, tmp_path, monkeyp
     table = {"source": {"model": "m"}, "streams": [stream], "training": {"budget": "1 steps"}}
     streams.prepare(recipe_from(table), tmp_path, {"en"})
     folder = tmp_path / "en"
-    found = [as_written(one) for split in SPLITS for one in read(folder / f"{split}.txt")]
+    found = [one.translate(WRITTEN) for split in SPLITS for one in read(folder / f"{split}.txt")]
     assert sorted(found) == sorted(chats)
 
 

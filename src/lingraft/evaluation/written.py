@@ -149,7 +149,8 @@ def _end_of_turn(loaded: LoadedSource, tokenizer: PreTrainedTokenizerFast) -> in
     said = [{"role": "user", "content": "0"}, {"role": "assistant", "content": MARK}]
     behind = str(tokenizer.apply_chat_template(said, tokenize=False)).rpartition(MARK)[2]
     ids: Any = tokenizer(behind, add_special_tokens=False)["input_ids"]
-    return next(iter(token for token in ids if token in ends_of(loaded.model, tokenizer)), None)
+    ends = ends_of(loaded.model, tokenizer)
+    return next((token for token in ids if token in ends), None)
 
 
 def _documents(

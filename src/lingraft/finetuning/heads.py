@@ -58,7 +58,7 @@ HEADS: dict[str, Any] = {
 SEE_PADDING = ("convbert", "fnet", "mobilebert", "nystromformer", "yoso")
 """Architectures without a mask, or whose mask does not hide padding from all of their layers."""
 POOL_PADDING = ("funnel",)
-"""Those that do not hide it from the states of single tokens."""
+"""Architectures whose mask does not hide it from the states of single tokens."""
 SHIFT = ("bart", "bigbird_pegasus", "led", "mbart", "mvp", "plbart")
 """Encoder–decoders whose decoder reads the encoder's text where it is given none."""
 CODERS: dict[str, type[Coder]] = {

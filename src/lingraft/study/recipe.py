@@ -163,9 +163,9 @@ def of_cell(recipe: Recipe, tokenizer: str) -> str:
     plain["training"] = recipe.training.method
     if "evaluation" in plain:
         plain["evaluation"].pop("samples", None)  # how many texts are shown
-        asked = recipe.evaluation.prompts
-        plain["evaluation"] |= {"kept": texts(recipe.evaluation.kept)}
-        plain["evaluation"] |= {"prompts": texts([asked])} if asked else {}
+        plain["evaluation"]["kept"] = texts(recipe.evaluation.kept)
+        if prompts := recipe.evaluation.prompts:
+            plain["evaluation"]["prompts"] = texts([prompts])
     embeddings = section.model_dump(mode="json", exclude_defaults=True)
     contents = {}
     if WITHOUT_RESOURCES.issuperset(section.initializers):

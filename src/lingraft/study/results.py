@@ -196,8 +196,7 @@ def _groups(cells: Sequence[Cell], select: Sequence[str]) -> list[SeedGroup]:
         beside.setdefault(_key(cell.axes, ["seed"]), []).append(cell)
     found = []
     for rivals in together.values():
-        by_loss = sorted(rivals.values(), key=lambda of: fmean(cell.valid_loss for cell in of))
-        best = [max(by_loss, key=len)]
+        best = [min(rivals.values(), key=lambda of: (-len(of), fmean(c.valid_loss for c in of)))]
         for members in best if select else rivals.values():
             axes = members[0].axes
             method, size = str(axes.get("method", "model")), axes.get("sentences")

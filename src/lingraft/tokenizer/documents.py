@@ -59,26 +59,19 @@ def read(text_path: Path) -> Iterator[str]:
             yield BETWEEN_LINES.join(document)
 
 
-SHOWN: dict[str, Any] = {" ": "\u2420", "\t": "\u2409"}
 BLANK = "\u2424"
+SHOWN = str.maketrans({" ": "\u2420", "\t": "\u2409"})
+WRITTEN = str.maketrans({"\u2420": " ", "\u2409": "\t", BLANK: ""})
 """Signs for white space that the corpus stage would take away, in text that a model has written."""
 
 
 def as_lines(text: str) -> str:
-    """Write a text so that blank lines and indentation stay."""
+    """Write a text so that blank lines and indentation stay; `WRITTEN` takes it back."""
     lines = []
     for line in text.split(BETWEEN_LINES):
         words = line.lstrip(" \t")
-        indent = line[: len(line) - len(words)].translate(str.maketrans(SHOWN))
-        lines.append(f"{indent}{words}" or BLANK)
+        lines.append(line[: len(line) - len(words)].translate(SHOWN) + words or BLANK)
     return BETWEEN_LINES.join(lines)
-
-
-def as_written(document: str) -> str:
-    """Take back what `as_lines` has done."""
-    for space, sign in SHOWN.items():
-        document = document.replace(sign, space)
-    return document.replace(BLANK, "")
 
 
 def lines_within(text_path: Path) -> Iterator[str]:
@@ -178,7 +171,7 @@ def encode(
     end = end_of_text(tokenizer)
     if not end and split.endswith("train"):
         logger.warning("the tokenizer has no eos_token, so the model learns no end to stop at")
-    texts = map(as_written, read(text_path)) if special else read(text_path)
+    texts = (text.translate(WRITTEN) if special else text for text in read(text_path))
     prefix, chunks = before(tokenizer), portions(texts, AT_ONCE, len)
     starts = np.arange(len(document_starts(text_path)))
     around, how = (prefix, end), {"cuts": False, "special": special}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import string
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lingraft.errors import UnsupportedModelError
 from lingraft.tokenizer.files import kind_of
@@ -19,7 +19,7 @@ from lingraft.tokenizer.frame import kept_ids, language_codes, special_ids
 from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, LANGUAGE_CODE, PLACEHOLDER, WORD_START
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from transformers import PreTrainedTokenizerBase
 
@@ -69,15 +69,11 @@ class Vocabulary:
 
     @property
     def forms(self) -> dict[Canonical, int]:
-        """Return the lowest id of each form; what stands alone has both of a word."""
-        inside = {Canonical(False, form.text): i for i, form in self._standing_alone()}
-        return inside | first_of_each(self.canonical)
-
-    def _standing_alone(self) -> list[tuple[int, Canonical]]:
-        return [(i, form) for i in sorted(self.alone) if (form := self.canonical[i]) is not None]
+        """Return the lowest id of each form under which pieces are looked for."""
+        return {form: i for i in reversed(range(self.size)) for form in self.sought(i)}
 
     def sought(self, index: int) -> tuple[Canonical, ...]:
-        """Return the forms under which a piece is looked for in another vocabulary, in order."""
+        """Return the forms under which a piece is looked for; both of what stands alone."""
         form = self.canonical[index]
         if form is None:
             return ()
@@ -157,26 +153,24 @@ class Vocabulary:
         )
 
 
-def first_of_each(forms: Iterable[Canonical | None]) -> dict[Canonical, int]:
-    """Return the lowest id of each form."""
-    found = [(form, index) for index, form in enumerate(forms) if form is not None]
-    return dict(reversed(found))
+def stands_alone(text: str, normalizer: Any, pre_tokenizer: Any) -> bool:
+    """Return whether a tokenizer cuts a text off a letter before it, as signs and Chinese."""
+    if pre_tokenizer is None:
+        return False
+    behind = f"a{text}" if normalizer is None else normalizer.normalize_str(f"a{text}")
+    words: list[tuple[str, Any]] = pre_tokenizer.pre_tokenize_str(behind)
+    return len(words) > 1 and words[0][0] == "a"
 
 
 def _alone(tokenizer: PreTrainedTokenizerBase, pieces: Sequence[str]) -> frozenset[int]:
-    """Return the ids of single signs that a tokenizer cuts off the letter before them."""
-    backend = tokenizer.backend_tokenizer
-    if backend.pre_tokenizer is None:
-        return frozenset()
-    found = set()
-    for index, piece in enumerate(pieces):
-        if (len(piece) == 1 and not piece.isascii()) or piece in string.punctuation:
-            text = f"a{piece}"
-            text = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
-            words = backend.pre_tokenizer.pre_tokenize_str(text)
-            if len(words) > 1 and words[0][0] == "a":
-                found.add(index)
-    return frozenset(found)
+    """Return the ids of single signs that stand alone."""
+    parts = tokenizer.backend_tokenizer.normalizer, tokenizer.backend_tokenizer.pre_tokenizer
+    return frozenset(
+        index
+        for index, piece in enumerate(pieces)
+        if ((len(piece) == 1 and not piece.isascii()) or piece in string.punctuation)
+        and stands_alone(piece, *parts)
+    )
 
 
 def canonical_form(piece: str, kind: Kind) -> Canonical | None:

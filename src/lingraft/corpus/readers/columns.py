@@ -32,6 +32,7 @@ MORE_CELLS = "more cells than the first line"
 PARQUET_BATCH_ROWS = 256
 FIRST_ROWS = 1_000
 """Number of rows of which one must have the text."""
+MISSING = object()
 ID = "id"
 """The field that names the document, where there is one."""
 
@@ -75,21 +76,16 @@ def model_parts(text: str) -> tuple[str, int]:
     return name, int(tokens or WRITTEN)
 
 
-def value_of(row: Mapping[str, Any], name: str) -> Any:
-    """Return the field of a row, or of one inside another ('a.b'); None where there is none."""
+def value_of(row: Mapping[str, Any], name: str, missing: object = None) -> Any:
+    """Return the field of a row, or of one inside another ('a.b'); else `missing`."""
     if name in row:
         return row[name]
     value: Any = row
     for key in name.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, dict) or key not in value:
+            return missing
+        value = value[key]
     return value
-
-
-def _has(row: Mapping[str, Any], name: str) -> bool:
-    """Return whether a row has the field, which may hold nothing."""
-    first, _, rest = name.partition(".")
-    inside = row.get(first)
-    return name in row or (bool(rest) and isinstance(inside, dict) and _has(inside, rest))
 
 
 def read_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> Iterator[Row]:
@@ -105,8 +101,8 @@ def read_rows(source: TextSource, section: recipe.Corpus, reading: Counts) -> It
         row = value if isinstance(value, dict) else {}
         seen += 1
         fields = fields or list(row)
-        text = value_of(row, section.text_column)
-        named += text is None and _has(row, section.text_column)
+        text = value_of(row, section.text_column, MISSING)
+        named += text is None
         if row and not _meets(row, section):
             good += 1  # another stream's
             reading.drop(NOT_WHERE)

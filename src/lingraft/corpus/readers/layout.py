@@ -164,8 +164,6 @@ def width_of(lines: Sequence[str]) -> tuple[int, bool]:
 
 def _width(texts: Sequence[str], measure: Callable[[str], int]) -> tuple[float, int]:
     """Return a width, and of the lines that end there the share that nothing more fits in."""
-    if len(texts) < FEWEST_WRAPPED:
-        return 0.0, 0
     lengths = [measure(text) for text in texts]
     sizes = np.bincount(list(filter(None, lengths)) or [0], minlength=WIDTHS.stop + 1)
     total = int(sizes.sum())

@@ -222,7 +222,8 @@ def text_lines(path: Path, reading: Counts, span: tuple[int, int] | None = None)
             broken += 1
             continue
         good += bool(text.strip())
-        returns = max(returns, text.count("\r"))
+        if good == 1:
+            returns = max(returns, text.count("\r"))
         yield text
     is_beginning = not (span and span[0])
     if is_beginning and long and not (good or broken):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lingraft.models.embeddings.common import RowPlan
-from lingraft.tokenizer.vocabulary import Canonical, first_of_each
+from lingraft.tokenizer.vocabulary import Canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lingraft.models.embeddings.common import Inputs
     from lingraft.tokenizer.vocabulary import Vocabulary
@@ -68,6 +68,12 @@ def normalised(form: Canonical | None, normalise: Callable[[str], str]) -> Canon
     except UnicodeDecodeError:
         return None
     return Canonical(form.word_start, text.encode()) if text else None
+
+
+def first_of_each(forms: Iterable[Canonical | None]) -> dict[Canonical, int]:
+    """Return the lowest id of each form."""
+    found = [(form, index) for index, form in enumerate(forms) if form is not None]
+    return dict(reversed(found))
 
 
 @dataclass(frozen=True)

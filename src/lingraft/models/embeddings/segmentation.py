@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lingraft.models.embeddings.match import first_of_each
 from lingraft.tokenizer.files import kind_of
 from lingraft.tokenizer.state import BYTE_OF, BYTE_PIECE, WORD_START
-from lingraft.tokenizer.vocabulary import Canonical, Vocabulary, first_of_each
+from lingraft.tokenizer.vocabulary import Canonical, Vocabulary, stands_alone
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -55,7 +56,8 @@ class Segmenter:
                 return self._learnt(_spelt(form))
             return [self.byte_ids[byte] for byte in form.text if byte in self.byte_ids]
         if self.kind == "wordpiece":
-            begins = form.word_start or self._begins_word(form.text.decode())
+            parts = self.normalizer, self.pre_tokenizer
+            begins = form.word_start or stands_alone(form.text.decode(), *parts)
             return self._longest_matches(begins, text)
         if self.kind == "byte-bpe":
             return self._learnt(_spelt(Canonical(form.word_start, text.encode())))
@@ -73,16 +75,6 @@ class Segmenter:
             return []
         ids = [token.id for token in self.model.tokenize(spelt)]
         return [index for index in ids if index not in self.special_ids]
-
-    def _begins_word(self, text: str) -> bool:
-        """Return whether text begins a word behind a letter too, as signs and Chinese do."""
-        if self.pre_tokenizer is None:
-            return False
-        behind = (
-            f"a{text}" if self.normalizer is None else self.normalizer.normalize_str(f"a{text}")
-        )
-        words: list[tuple[str, Any]] = self.pre_tokenizer.pre_tokenize_str(behind)
-        return bool(words) and words[0][0] == "a"
 
     def _longest_matches(self, word_start: bool, text: str) -> list[int]:
         """Cut into longest pieces first (WordPiece); a word that leaves a rest gives none."""
